@@ -4,11 +4,16 @@
 //! the same input gives the same bytes, whatever the number of threads.
 
 mod error;
+mod evsi;
 mod ledger;
 mod utility;
 mod vocabulary;
 
 pub use error::{InvalidInput, Result};
+pub use evsi::{
+    evsi, evsi_derivatives, evsi_upper_bound, family_evsi, information_gain, log_psi, normal_density, normal_upper_tail,
+    opportunity_loss, psi, resolved_variance,
+};
 pub use ledger::{Ledger, LedgerLine};
 pub use utility::UtilityRule;
 pub use vocabulary::*;
