@@ -3,10 +3,13 @@
 //! Nothing here fails except on invalid input at the boundary ([`InvalidInput`]); randomness is a parameter;
 //! the same input gives the same bytes, whatever the number of threads.
 
+pub mod acquisition;
+pub mod belief;
 mod error;
 mod evsi;
 mod ledger;
 mod utility;
+pub mod window;
 mod vocabulary;
 
 pub use error::{InvalidInput, Result};

@@ -7,7 +7,7 @@ mod family;
 mod psi;
 
 pub use family::family_evsi;
-pub(crate) use psi::decision_value;
+pub(crate) use psi::{decision_slope, decision_value};
 pub use psi::{log_psi, normal_density, normal_upper_tail, psi};
 
 use crate::error::{InvalidInput, Result, finite, non_negative, positive};
