@@ -3,12 +3,26 @@
 //! Nothing here fails except on invalid input at the boundary ([`InvalidInput`]); randomness is a parameter;
 //! the same input gives the same bytes, whatever the number of threads.
 
+mod beam;
+mod coverage;
 mod error;
+mod feasibility;
 mod ledger;
+mod policy;
+#[cfg(test)]
+mod test_world;
 mod utility;
 mod vocabulary;
 
+pub use beam::{BeamDepth, BeamResult, BeamSearch, BeamSettings, BeamStep, ScoredSet, SearchEnd};
+pub use coverage::{
+    AdaptiveCoverage, COVERAGE_MEMBERS_MAX, Coverage, CoverageQuestion, adaptive_coverage,
+    coverage_lower_bound, expected_executions, no_evidence_lower_bound, no_evidence_probability,
+    probe_coverage,
+};
 pub use error::{InvalidInput, Result};
+pub use feasibility::SearchSpace;
 pub use ledger::{Ledger, LedgerLine};
+pub use policy::{ActionDistribution, PathLikelihood, PathPolicy, SamplePath, conditional_gain};
 pub use utility::UtilityRule;
 pub use vocabulary::*;
