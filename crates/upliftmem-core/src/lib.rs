@@ -4,6 +4,7 @@
 //! the same input gives the same bytes, whatever the number of threads.
 
 mod beam;
+mod comparisons;
 mod coverage;
 mod error;
 mod feasibility;
@@ -13,8 +14,10 @@ mod policy;
 mod test_world;
 mod utility;
 mod vocabulary;
+mod window;
 
 pub use beam::{BeamDepth, BeamResult, BeamSearch, BeamSettings, BeamStep, ScoredSet, SearchEnd};
+pub use comparisons::{Comparison, ComparisonFamily, Neighbourhood, Side, local_comparisons};
 pub use coverage::{
     AdaptiveCoverage, COVERAGE_MEMBERS_MAX, Coverage, CoverageQuestion, adaptive_coverage,
     coverage_lower_bound, expected_executions, no_evidence_lower_bound, no_evidence_probability,
@@ -26,3 +29,4 @@ pub use ledger::{Ledger, LedgerLine};
 pub use policy::{ActionDistribution, PathLikelihood, PathPolicy, SamplePath, conditional_gain};
 pub use utility::UtilityRule;
 pub use vocabulary::*;
+pub use window::{AcquisitionWindow, Probe, ProbePool, WindowEntry};

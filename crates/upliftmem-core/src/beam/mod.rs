@@ -1,8 +1,12 @@
 //! Deterministic retrieval: a beam over sets with an archive across depths.
 
+#[cfg(test)]
+mod tests;
 mod trace;
 
 use std::cmp::Ordering;
+
+use serde::Serialize;
 
 use crate::{
     MemoryId, MemorySet, SearchSpace, conditional_gain,
@@ -13,7 +17,7 @@ use crate::{
 pub use trace::{BeamDepth, BeamResult, BeamStep, SearchEnd};
 
 /// A set and its predicted uplift.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ScoredSet {
     /// The set.
     pub set: MemorySet,
@@ -41,11 +45,11 @@ fn preference(left: (f64, &MemorySet), right: (f64, &MemorySet)) -> Ordering {
 /// How wide to search and how much of it to spend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BeamSettings {
-    /// Sets kept at each depth. Paper: W = 2.
+    /// Sets kept at each depth, of all parents together. Paper: W = 2.
+    ///
+    /// The paper first keeps `width` extensions of each parent. That never drops one of the best `width` of all, so
+    /// it is no step of its own here.
     pub width: usize,
-    /// Extensions kept of one parent. The paper keeps `width`, which never drops one of the best; fewer make the
-    /// beam spread over its parents.
-    pub per_parent: usize,
     /// Most sets to score in the whole search; `None` searches to the end.
     pub scores_max: Option<usize>,
     /// How many of the sets that were not kept the trace shows at each depth.
@@ -53,11 +57,10 @@ pub struct BeamSettings {
 }
 
 impl BeamSettings {
-    /// The paper's search of this width: `width` extensions of a parent are kept, and no budget.
+    /// A search of this width without a budget.
     pub const fn new(width: usize) -> Self {
         Self {
             width,
-            per_parent: width,
             scores_max: None,
             runners_up: 3,
         }
@@ -119,13 +122,11 @@ struct Origin {
 impl<'a> BeamSearch<'a> {
     /// Starts with the empty set in beam and archive. A width of zero is refused.
     pub fn new(space: SearchSpace<'a>, settings: BeamSettings) -> Result<Self> {
-        for (what, value) in [
-            ("beam width", settings.width),
-            ("extensions kept of one parent", settings.per_parent),
-        ] {
-            if value == 0 {
-                return Err(InvalidInput::new(what, "0 keeps nothing; give at least 1"));
-            }
+        if settings.width == 0 {
+            return Err(InvalidInput::new(
+                "beam width",
+                "0 keeps nothing; give at least 1",
+            ));
         }
         let empty = ScoredSet {
             set: MemorySet::EMPTY,
@@ -189,49 +190,39 @@ impl<'a> BeamSearch<'a> {
         }
     }
 
-    /// The next beam: the best `width` of all extensions, at most `per_parent` of each parent. Writes the trace.
+    /// The next beam: the best `width` of all extensions. Writes the trace.
     fn keep_best(&mut self, values: &[f64]) -> Vec<ScoredSet> {
-        let mut order: Vec<usize> = (0..values.len()).collect();
         let rank = |&left: &usize, &right: &usize| {
             preference(
                 (values[left], &self.extensions[left]),
                 (values[right], &self.extensions[right]),
             )
         };
-        // With the paper's retention only the first few places matter, so only they are put in order.
+        let mut order: Vec<usize> = (0..values.len()).collect();
+        // Only what is kept or shown needs an order.
         let shown = self.settings.width.saturating_add(self.settings.runners_up);
-        if self.settings.per_parent >= self.settings.width && shown < order.len() {
+        if shown < order.len() {
             order.select_nth_unstable_by(shown, rank);
             order.truncate(shown);
         }
         order.sort_unstable_by(rank);
 
-        let mut depth = BeamDepth {
-            scored: values.len(),
-            ..BeamDepth::default()
-        };
-        let mut children = vec![0; self.beam.len()];
-        for at in order {
+        let mut steps = order.into_iter().map(|at| {
             let Origin { parent, added } = self.origins[at];
-            let keep = depth.kept.len() < self.settings.width && children[parent] < self.settings.per_parent;
-            let list = if keep {
-                children[parent] += 1;
-                &mut depth.kept
-            } else if depth.runners_up.len() < self.settings.runners_up {
-                &mut depth.runners_up
-            } else if depth.kept.len() < self.settings.width {
-                continue;
-            } else {
-                break;
-            };
-            list.push(BeamStep {
+            let parent = &self.beam[parent];
+            BeamStep {
                 set: self.extensions[at].clone(),
                 value: values[at],
-                parent: self.beam[parent].set.clone(),
+                parent: parent.set.clone(),
                 added,
-                gain: conditional_gain(values[at], self.beam[parent].value),
-            });
-        }
+                gain: conditional_gain(values[at], parent.value),
+            }
+        });
+        let depth = BeamDepth {
+            scored: values.len(),
+            kept: steps.by_ref().take(self.settings.width).collect(),
+            runners_up: steps.collect(),
+        };
         let kept = depth.kept.iter().map(|step| ScoredSet {
             set: step.set.clone(),
             value: step.value,
@@ -245,7 +236,8 @@ impl<'a> BeamSearch<'a> {
     fn extend_beam(&mut self) {
         self.extensions.clear();
         self.origins.clear();
-        let mut found: Vec<(MemorySet, Origin)> = Vec::new();
+        let mut found: Vec<(MemorySet, Origin)> =
+            Vec::with_capacity(self.beam.len() * self.space.pool().len());
         for (parent, scored) in self.beam.iter().enumerate() {
             // A beam set is feasible by construction, so an error can not occur; it would have no extensions.
             for added in self.space.additions(&scored.set).unwrap_or_default() {
@@ -282,9 +274,9 @@ impl<'a> BeamSearch<'a> {
 
     /// Remembers what each candidate was worth alone. One that no budget was left for is never asked about again.
     fn note_values_alone(&mut self, values: &[f64]) {
-        for at in 0..values.len() {
-            let place = self.place(self.origins[at].added);
-            self.alone[place] = values[at];
+        for (origin, &value) in self.origins.iter().zip(values) {
+            let place = self.place(origin.added);
+            self.alone[place] = value;
         }
     }
 

@@ -1,10 +1,13 @@
 //! What a search found, and the trace that explains it.
 
+use serde::Serialize;
+
 use super::ScoredSet;
 use crate::{MemoryId, MemorySet};
 
 /// Why a search ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum SearchEnd {
     /// At the limits: nothing was left to extend.
     Complete,
@@ -15,7 +18,7 @@ pub enum SearchEnd {
 }
 
 /// The best set found, and how.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct BeamResult {
     /// The preferred set of the archive.
     pub best: ScoredSet,
@@ -30,7 +33,7 @@ pub struct BeamResult {
 }
 
 /// What happened at one depth.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct BeamDepth {
     /// Number of distinct extensions that were scored.
     pub scored: usize,
@@ -41,7 +44,7 @@ pub struct BeamDepth {
 }
 
 /// One extension of a set.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct BeamStep {
     /// The extended set.
     pub set: MemorySet,
