@@ -261,7 +261,7 @@ impl<'a> BeamSearch<'a> {
     }
 
     /// Keeps the extensions that look most promising before they are scored: those of the preferred parent, by
-    /// what their new memory was worth alone.
+    /// what their new memory was worth alone. Before anything is scored that is the order of ids.
     fn spend_budget(&self, found: &mut Vec<(MemorySet, Origin)>, left: usize) {
         let promise = |origin: &Origin| self.alone[self.place(origin.added)];
         found.sort_by(|(_, one), (_, two)| {

@@ -3,7 +3,7 @@
 use crate::error::{Result, unit_interval};
 
 /// Expected executions of a set that each of `runs` independent runs returns with this probability.
-/// Paper: E[N_B(n)], eq. direct_evidence_count. Given an upper bound on the probability, it is an upper bound.
+/// Paper: expectation of N_B(n), eq. direct_evidence_count. Given an upper bound on the probability, it is an upper bound.
 pub fn expected_executions(probability: f64, runs: u64) -> Result<f64> {
     Ok(unit_interval("probability", probability)? * runs as f64)
 }

@@ -201,7 +201,7 @@ impl Coverage {
     }
 
     /// Expected number of ordinary runs until the set is first executed; infinite if it never is.
-    /// Paper: E[T_B], Corollary direct_evidence.
+    /// Paper: expectation of T_B, Corollary direct_evidence.
     pub fn expected_runs(&self) -> f64 {
         (-self.ln_probability).exp().max(1.0)
     }

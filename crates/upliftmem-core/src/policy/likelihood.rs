@@ -88,7 +88,7 @@ impl PathPolicy {
             path_deficit: 0.0,
             gradient: vec![0.0; values.len()],
         };
-        let mut distribution = ActionDistribution::default();
+        let mut distribution = ActionDistribution::certain_stop();
         let mut start = 0;
         // Where the value of the current state stands; the empty set's is 0 and not among the values.
         let mut state_at = None;

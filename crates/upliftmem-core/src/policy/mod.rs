@@ -60,7 +60,7 @@ impl PathPolicy {
         for &gain in gains {
             finite("conditional gain", gain)?;
         }
-        let mut distribution = ActionDistribution::default();
+        let mut distribution = ActionDistribution::certain_stop();
         self.fill(gains.iter().copied(), &mut distribution);
         Ok(distribution)
     }
@@ -71,16 +71,21 @@ impl PathPolicy {
         logits.clear();
         logits.push(0.0);
         logits.extend(gains);
+        let best_gain = logits.iter().copied().fold(0.0, f64::max);
+        for logit in logits.iter_mut() {
+            // Subtracting first: a gain divided by a tiny temperature may overflow, a deficit only underflows.
+            *logit = (*logit - best_gain) / self.sampling_temperature;
+        }
         let additions = logits.len() - 1;
         if additions > 0 {
-            logits[0] = self.stop_gain(additions);
+            logits[0] += self.stop_prior * (additions as f64).ln();
         }
-        let best = logits.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        // The best addition has 0 by now; only stopping can be above it.
+        let best = logits[0].max(0.0);
         let mut best_actions = 0.0;
         let mut others = 0.0;
         for logit in logits {
-            // Subtracting first: a gain divided by a tiny temperature may overflow, a deficit only underflows.
-            *logit = (*logit - best) / self.sampling_temperature;
+            *logit -= best;
             if *logit < 0.0 {
                 others += logit.exp();
             } else {
@@ -90,11 +95,6 @@ impl PathPolicy {
         // One best action's term is exactly 1; leaving it to ln_1p keeps what tiny competitors add.
         distribution.ln_normalizer = (others + (best_actions - 1.0)).ln_1p();
         distribution.temperature = self.sampling_temperature;
-    }
-
-    /// The gain that stopping is treated as having; 0 with the paper's policy.
-    fn stop_gain(&self, additions: usize) -> f64 {
-        self.sampling_temperature * self.stop_prior * (additions as f64).ln()
     }
 }
 
@@ -118,7 +118,7 @@ impl From<PathPolicy> for PolicyFields {
 /// The choice at one state: stopping, or one of the additions in the order of their gains.
 ///
 /// Kept as logits below the best one and the normalizer, so that tiny probabilities keep their logarithm.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct ActionDistribution {
     /// (gain - best gain) / temperature, at most 0; stopping first.
     logits: Vec<f64>,
@@ -128,6 +128,15 @@ pub struct ActionDistribution {
 }
 
 impl ActionDistribution {
+    /// Nothing to add; also a buffer to fill.
+    fn certain_stop() -> Self {
+        Self {
+            logits: vec![0.0],
+            ln_normalizer: 0.0,
+            temperature: 1.0,
+        }
+    }
+
     /// Probability of stopping here.
     pub fn stop(&self) -> f64 {
         self.ln_stop().exp()
@@ -299,6 +308,13 @@ mod tests {
         assert!((distribution.ln_stop() / expected - 1.0).abs() < 1e-15);
         let distribution = policy(1e-300, 0.0).action_distribution(&[1e300, -1e300]).unwrap();
         assert_eq!((distribution.add(0), distribution.add(1)), (1.0, 0.0));
+        let distribution_hot = policy(f64::MAX, 1.0)
+            .action_distribution(&[f64::MAX, 0.0])
+            .unwrap();
+        // e, 1 and the 2 that stopping is lifted to.
+        let total = std::f64::consts::E + 3.0;
+        assert!((distribution_hot.stop() - 2.0 / total).abs() < 1e-15);
+        assert!((distribution_hot.add(1) - 1.0 / total).abs() < 1e-15);
         let mut rng = ChaCha8Rng::seed_from_u64(5);
         assert!((0..100).all(|_| distribution.sample(&mut rng) == 1));
     }

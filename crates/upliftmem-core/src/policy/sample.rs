@@ -52,7 +52,7 @@ impl<'a> SamplePath<'a> {
             mask: Vec::new(),
             extensions: Vec::new(),
             steps: Vec::new(),
-            distribution: ActionDistribution::default(),
+            distribution: ActionDistribution::certain_stop(),
         };
         sampling.offer();
         sampling
@@ -139,7 +139,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        CandidatePool, Limits,
+        Candidate, CandidatePool, Limits,
         test_world::{World, id, pool_of, set},
     };
 
@@ -270,6 +270,18 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn the_order_of_candidates_does_not_matter(
+            seed in any::<u64>(), shuffled in Just((1_u128..=5).collect::<Vec<_>>()).prop_shuffle(),
+        ) {
+            let world = World::random(&[1; 5], Limits::count(3), 0.3, seed);
+            let candidates = shuffled.iter().map(|&bits| Candidate { id: id(bits), tokens: 1 });
+            let twin = World { pool: CandidatePool::new(candidates.collect()).unwrap(), ..world.clone() };
+            let policy = PathPolicy::new(0.3, 0.5).unwrap();
+            let path = |world| sample(world, policy, &mut ChaCha8Rng::seed_from_u64(seed));
+            prop_assert_eq!(path(&twin), path(&world));
+        }
+
         #[test]
         fn a_recorded_path_is_consistent_and_the_same_seed_gives_it_again(
             tokens in proptest::collection::vec(0_u32..5, 0..5),

@@ -1,5 +1,8 @@
 //! The local decisions that a window leaves open. Paper: app. probe_algorithm.
 
+#[cfg(test)]
+mod tests;
+
 use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
@@ -175,8 +178,8 @@ pub fn local_comparisons(
 struct Local {
     /// All of them, sorted, each once; the empty set, if it is there, first.
     sets: Vec<MemorySet>,
-    /// Pairs of an anchor and an edit of it, the anchors that decide the orientation first.
-    pairs: Vec<(MemorySet, Range<usize>)>,
+    /// The sets that were edited and where their edits are, those first that are the incumbent of a shared pair.
+    anchors: Vec<(MemorySet, Range<usize>)>,
     edits: Vec<MemorySet>,
 }
 
@@ -193,7 +196,7 @@ impl Local {
         anchors.sort_by(|one, two| (one.0, one.1).cmp(&(two.0, two.1)));
         let mut local = Self {
             sets: Vec::new(),
-            pairs: Vec::new(),
+            anchors: Vec::new(),
             edits: Vec::new(),
         };
         for (_, anchor, entry) in anchors {
@@ -204,7 +207,7 @@ impl Local {
                 .for_each_edit(anchor, |edit| edits.push(edit))
                 .map_err(|problem| in_window(entry.task, &problem))?;
             local.sets.push(anchor.clone());
-            local.pairs.push((anchor.clone(), start..local.edits.len()));
+            local.anchors.push((anchor.clone(), start..local.edits.len()));
         }
         local.sets.extend(local.edits.iter().cloned());
         local.sets.sort_unstable();
@@ -229,7 +232,7 @@ impl Local {
             }
         };
         let mut comparisons = Vec::with_capacity(self.edits.len());
-        for (anchor, edits) in &self.pairs {
+        for (anchor, edits) in &self.anchors {
             let incumbent = side(anchor);
             comparisons.extend(self.edits[edits.clone()].iter().map(|edit| Comparison {
                 task,
@@ -253,6 +256,3 @@ impl Local {
 fn in_window(task: TaskId, problem: &InvalidInput) -> InvalidInput {
     InvalidInput::new(format_args!("acquisition window, task {task}"), problem)
 }
-
-#[cfg(test)]
-mod tests;
