@@ -218,6 +218,11 @@ fn ties_go_to_fewer_memories_then_to_smaller_ids() {
         |set| if set.is_empty() { 0.0 } else { 1.0 },
     );
     assert_eq!(search(&flat, BeamSettings::default()).best.set, set(&[1]));
+    // One memory with a larger id before two that start with a smaller one.
+    let sizes = World::with_values(&[1; 3], Limits::count(2), |members| {
+        f64::from(u8::from(members == &set(&[2]) || members == &set(&[1, 3])))
+    });
+    assert_eq!(search(&sizes, BeamSettings::new(3)).best.set, set(&[2]));
     let nothing = World::with_values(&[1; 4], Limits::count(3), |_| 0.0);
     assert_eq!(
         search(&nothing, BeamSettings::default()).best.set,
