@@ -3,20 +3,42 @@
 //! Nothing here fails except on invalid input at the boundary ([`InvalidInput`]); randomness is a parameter;
 //! the same input gives the same bytes, whatever the number of threads.
 
-pub mod acquisition;
-pub mod belief;
+mod acquisition;
+mod beam;
+mod belief;
+mod comparisons;
+mod coverage;
 mod error;
 mod evsi;
+mod feasibility;
 mod ledger;
+mod policy;
+#[cfg(test)]
+mod test_world;
 mod utility;
-pub mod window;
 mod vocabulary;
+mod window;
 
+pub use acquisition::{
+    AcquisitionSettings, Evaluation, HelpedComparison, Probability, ProbeBatch, ProbePick, ProbeQuestion,
+    ProbeStrategy, SelectionWork, select_probes,
+};
+pub use beam::{BeamDepth, BeamResult, BeamSearch, BeamSettings, BeamStep, ScoredSet, SearchEnd};
+pub use belief::{PoolBelief, ReferenceBelief};
+pub use comparisons::{Comparison, ComparisonFamily, Neighbourhood, Side, local_comparisons};
+pub use coverage::{
+    AdaptiveCoverage, COVERAGE_MEMBERS_MAX, Coverage, CoverageQuestion, adaptive_coverage,
+    coverage_lower_bound, expected_executions, no_evidence_lower_bound, no_evidence_probability,
+    probe_coverage,
+};
 pub use error::{InvalidInput, Result};
 pub use evsi::{
-    evsi, evsi_derivatives, evsi_upper_bound, family_evsi, information_gain, log_psi, normal_density, normal_upper_tail,
-    opportunity_loss, psi, resolved_variance,
+    evsi, evsi_derivatives, evsi_upper_bound, family_evsi, information_gain, log_psi, normal_density,
+    normal_upper_tail, opportunity_loss, psi, resolved_variance,
 };
+pub use feasibility::SearchSpace;
 pub use ledger::{Ledger, LedgerLine};
+pub use policy::{ActionDistribution, PathLikelihood, PathPolicy, SamplePath, conditional_gain};
 pub use utility::UtilityRule;
 pub use vocabulary::*;
+pub use window::{AcquisitionWindow, Probe, ProbePool, WindowEntry};

@@ -59,7 +59,11 @@ impl Bound {
                 f64::NEG_INFINITY
             } else {
                 let inverse = state.inverse_label_variance(probe);
-                if inverse > 0.0 { (intercepts + *bound * inverse) * (1.0 + ROUNDING) } else { 0.0 }
+                if inverse > 0.0 {
+                    (intercepts + *bound * inverse) * (1.0 + ROUNDING)
+                } else {
+                    0.0
+                }
             };
         }
         bounds
@@ -71,19 +75,39 @@ impl Bound {
         let mut directions = Mat::<f64>::zeros(width, probes.len());
         for (column, &probe) in probes.iter().enumerate() {
             let scale = (state.inverse_label_variance(probe) / probes.len() as f64).sqrt();
-            let out = directions.col_mut(column).try_as_col_major_mut().expect("allocated here").as_slice_mut();
+            let out = directions
+                .col_mut(column)
+                .try_as_col_major_mut()
+                .expect("allocated here")
+                .as_slice_mut();
             state.label_covariance(problem, probe, out);
             for value in out {
                 *value *= scale;
             }
         }
         let mut moment = Mat::<f64>::zeros(width, width);
-        matmul(&mut moment, Accum::Replace, &directions, directions.transpose(), 1.0, Par::Seq);
+        matmul(
+            &mut moment,
+            Accum::Replace,
+            &directions,
+            directions.transpose(),
+            1.0,
+            Par::Seq,
+        );
         let root = cholesky_above(moment);
-        problem.split_blocks(&mut self.typical).into_par_iter().enumerate().for_each(|(task, typical)| {
-            let images = images(&root, problem.task_rows(task), width);
-            squared_contrasts(&images, width, &problem.sides[problem.blocks[task].clone()], typical);
-        });
+        problem
+            .split_blocks(&mut self.typical)
+            .into_par_iter()
+            .enumerate()
+            .for_each(|(task, typical)| {
+                let images = images(&root, problem.task_rows(task), width);
+                squared_contrasts(
+                    &images,
+                    width,
+                    &problem.sides[problem.blocks[task].clone()],
+                    typical,
+                );
+            });
     }
 
     fn refresh_lines(&mut self, problem: &Problem<'_>, state: &State) {
@@ -95,13 +119,15 @@ impl Bound {
         let typical = &self.typical;
         let slopes = problem.split_blocks(&mut self.slopes);
         let intercepts = problem.split_blocks(&mut self.intercepts);
-        (slopes, intercepts).into_par_iter().enumerate().with_min_len(8).for_each(
-            |(task, (slopes, intercepts))| {
+        (slopes, intercepts)
+            .into_par_iter()
+            .enumerate()
+            .with_min_len(8)
+            .for_each(|(task, (slopes, intercepts))| {
                 let block = problem.block(task, &state.resolved, &state.values);
                 let typical = &typical[problem.blocks[task].clone()];
                 refresh_lines(block, typical, reach, slopes, intercepts);
-            },
-        );
+            });
     }
 
     /// The lower triangular R with R R' at least P M P.
@@ -213,18 +239,21 @@ fn quadratic_forms(problem: &Problem<'_>, state: &State, root: &Mat<f64>) -> Vec
             state.reference_known[task].then(|| images(root, state.reference_row(problem, task), width))
         })
         .collect();
-    forms.par_chunks_mut(CHUNK).enumerate().for_each(|(chunk, forms)| {
-        let first = chunk * CHUNK;
-        let rows = &problem.belief.rows()[first * width..(first + forms.len()) * width];
-        let mut images = images(root, rows, width);
-        for (offset, (form, image)) in forms.iter_mut().zip(images.chunks_exact_mut(width)).enumerate() {
-            if let Some(reference) = &references[problem.task_of[first + offset] as usize] {
-                for (image, reference) in image.iter_mut().zip(reference) {
-                    *image -= reference;
+    forms
+        .par_chunks_mut(CHUNK)
+        .enumerate()
+        .for_each(|(chunk, forms)| {
+            let first = chunk * CHUNK;
+            let rows = &problem.belief.rows()[first * width..(first + forms.len()) * width];
+            let mut images = images(root, rows, width);
+            for (offset, (form, image)) in forms.iter_mut().zip(images.chunks_exact_mut(width)).enumerate() {
+                if let Some(reference) = &references[problem.task_of[first + offset] as usize] {
+                    for (image, reference) in image.iter_mut().zip(reference) {
+                        *image -= reference;
+                    }
                 }
+                *form = inner_product(image, image);
             }
-            *form = inner_product(image, image);
-        }
-    });
+        });
     forms
 }

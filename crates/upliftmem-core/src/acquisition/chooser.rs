@@ -73,7 +73,12 @@ pub(crate) struct Round<'r> {
 }
 
 impl<'r> Round<'r> {
-    pub(crate) fn new(problem: &'r Problem<'r>, state: &'r State, bound: &'r Bound, bounds: Vec<f64>) -> Self {
+    pub(crate) fn new(
+        problem: &'r Problem<'r>,
+        state: &'r State,
+        bound: &'r Bound,
+        bounds: Vec<f64>,
+    ) -> Self {
         let mut round = Self {
             problem,
             state,
@@ -106,7 +111,8 @@ impl<'r> Round<'r> {
         }
         loop {
             let best = self.best_known(&key);
-            let hopeful = |bounds: &[f64], probe: usize| best.is_none_or(|best| key(probe, bounds[probe]) >= best.key);
+            let hopeful =
+                |bounds: &[f64], probe: usize| best.is_none_or(|best| key(probe, bounds[probe]) >= best.key);
             let mut pending: Vec<usize> = (0..self.bounds.len())
                 .filter(|&probe| self.exact[probe].is_nan() && !self.state.scheduled[probe])
                 .filter(|&probe| hopeful(&self.bounds, probe))
@@ -123,6 +129,22 @@ impl<'r> Round<'r> {
         }
     }
 
+    /// Bounds on the sum of the weights of all probes that are not scheduled. A value that is not known lies
+    /// between zero and its bound.
+    pub(crate) fn weight_range(&self, weight: &impl Fn(f64) -> f64) -> (f64, f64) {
+        let (mut least, mut most) = (0.0, 0.0);
+        for probe in (0..self.bounds.len()).filter(|&probe| !self.state.scheduled[probe]) {
+            let exact = self.exact[probe];
+            least += weight(if exact.is_nan() { 0.0 } else { exact });
+            most += weight(if exact.is_nan() {
+                self.bounds[probe].max(0.0)
+            } else {
+                exact
+            });
+        }
+        (least, most)
+    }
+
     fn sort_by_key(&self, probes: &mut [usize], key: &impl Fn(usize, f64) -> f64) {
         let key = |probe: usize| key(probe, self.bounds[probe]);
         probes.sort_unstable_by(|&a, &b| key(b).total_cmp(&key(a)).then(a.cmp(&b)));
@@ -132,7 +154,11 @@ impl<'r> Round<'r> {
         let mut best: Option<Choice> = None;
         for &probe in &self.known {
             let value = self.exact[probe];
-            let choice = Choice { probe, value, key: key(probe, value) };
+            let choice = Choice {
+                probe,
+                value,
+                key: key(probe, value),
+            };
             if best.is_none_or(|best| choice.beats(&best)) {
                 best = Some(choice);
             }
@@ -165,7 +191,9 @@ impl<'r> Round<'r> {
             .enumerate()
             .map(|(task, slack)| {
                 let probes = directions.chunks_exact(width).zip(&inverses);
-                probes.map(|(direction, &inverse)| self.evaluate_block(task, direction, inverse, slack).0).collect()
+                probes
+                    .map(|(direction, &inverse)| self.evaluate_block(task, direction, inverse, slack).0)
+                    .collect()
             })
             .collect();
         self.work.whole += front.len() as u64;
@@ -173,7 +201,9 @@ impl<'r> Round<'r> {
             self.settle(probe, gains.iter().map(|gains| gains[index]).sum());
         }
         let looser = |&a: &u32, &b: &u32| slack[b as usize].total_cmp(&slack[a as usize]).then(a.cmp(&b));
-        let mut loosest: Vec<u32> = (0..slack.len() as u32).filter(|&at| slack[at as usize] > 0.0).collect();
+        let mut loosest: Vec<u32> = (0..slack.len() as u32)
+            .filter(|&at| slack[at as usize] > 0.0)
+            .collect();
         let most = (SAMPLED_MOST * slack.len() as f64) as usize;
         if loosest.len() > most {
             loosest.select_nth_unstable_by(most, looser);
@@ -188,8 +218,9 @@ impl<'r> Round<'r> {
         let mut probes: Vec<usize> = probes.iter().copied().filter(|&probe| !self.own[probe]).collect();
         self.work.near += probes.len() as u64;
         probes.sort_unstable();
-        let by_task: Vec<&[usize]> =
-            probes.chunk_by(|&a, &b| self.problem.task_of[a] == self.problem.task_of[b]).collect();
+        let by_task: Vec<&[usize]> = probes
+            .chunk_by(|&a, &b| self.problem.task_of[a] == self.problem.task_of[b])
+            .collect();
         let width = self.problem.belief.width();
         let slacks: Vec<Vec<f64>> = by_task
             .par_iter()
@@ -220,7 +251,14 @@ impl<'r> Round<'r> {
         let block = self.problem.block(task, &self.state.resolved, &self.state.values);
         let at = self.problem.blocks[task].clone();
         let lines = (&self.bound.slopes[at.clone()], &self.bound.intercepts[at]);
-        add_block_slacks(block, lines, self.problem.task_rows(task), direction, inverse, slack)
+        add_block_slacks(
+            block,
+            lines,
+            self.problem.task_rows(task),
+            direction,
+            inverse,
+            slack,
+        )
     }
 
     /// Lowers the bounds of probes by the loosest comparisons, a sample at a time, and drops the hopeless.
@@ -228,8 +266,11 @@ impl<'r> Round<'r> {
         let (mut start, mut size) = (0, SAMPLE_FIRST);
         while start < self.loosest.len() && !probes.is_empty() {
             let end = (start + size).min(self.loosest.len());
-            let behind: Vec<usize> =
-                probes.iter().copied().filter(|&probe| self.sampled[probe] as usize <= start).collect();
+            let behind: Vec<usize> = probes
+                .iter()
+                .copied()
+                .filter(|&probe| self.sampled[probe] as usize <= start)
+                .collect();
             if !behind.is_empty() {
                 let sample = self.gather(&self.loosest[start..end]);
                 self.work.pairs += (behind.len() * (end - start)) as u64;
@@ -237,7 +278,8 @@ impl<'r> Round<'r> {
                     .par_chunks(8)
                     .flat_map_iter(|probes| {
                         let (directions, inverses) = self.directions(probes);
-                        let tasks: Vec<u32> = probes.iter().map(|&probe| self.problem.task_of[probe]).collect();
+                        let tasks: Vec<u32> =
+                            probes.iter().map(|&probe| self.problem.task_of[probe]).collect();
                         let mut slacks = vec![0.0; probes.len()];
                         sample_slacks(&sample, &directions, &inverses, &tasks, &mut slacks);
                         slacks
@@ -292,7 +334,11 @@ impl<'r> Round<'r> {
     fn evaluate(&mut self, probes: &[usize]) {
         self.work.whole += probes.len() as u64;
         let (directions, inverses) = self.directions(probes);
-        for (&probe, value) in probes.iter().zip(marginal_values(self.problem, self.state, &directions, &inverses)) {
+        for (&probe, value) in
+            probes
+                .iter()
+                .zip(marginal_values(self.problem, self.state, &directions, &inverses))
+        {
             self.settle(probe, value);
         }
     }
@@ -309,7 +355,13 @@ fn directions(problem: &Problem<'_>, state: &State, probes: &[usize]) -> (Vec<f6
     for (out, &probe) in directions.chunks_exact_mut(width).zip(probes) {
         state.label_covariance(problem, probe, out);
     }
-    (directions, probes.iter().map(|&probe| state.inverse_label_variance(probe)).collect())
+    (
+        directions,
+        probes
+            .iter()
+            .map(|&probe| state.inverse_label_variance(probe))
+            .collect(),
+    )
 }
 
 /// Marginal values of probes by their directions: the sum over tasks, in order, of the gain of each.
@@ -323,17 +375,24 @@ fn marginal_values(problem: &Problem<'_>, state: &State, directions: &[f64], inv
             gains
         })
         .collect();
-    (0..inverses.len()).map(|index| gains.iter().map(|gains| gains[index]).sum()).collect()
+    (0..inverses.len())
+        .map(|index| gains.iter().map(|gains| gains[index]).sum())
+        .collect()
 }
 
 /// The marginal value of every probe, by evaluating every comparison: what [`Round::choose`] must agree with.
 /// Scheduled probes have none.
 pub(crate) fn sweep(problem: &Problem<'_>, state: &State) -> Vec<f64> {
     let mut values = vec![f64::NEG_INFINITY; problem.belief.len()];
-    let live: Vec<usize> = (0..values.len()).filter(|&probe| !state.scheduled[probe]).collect();
+    let live: Vec<usize> = (0..values.len())
+        .filter(|&probe| !state.scheduled[probe])
+        .collect();
     for probes in live.chunks(BATCH) {
         let (directions, inverses) = directions(problem, state, probes);
-        for (&probe, value) in probes.iter().zip(marginal_values(problem, state, &directions, &inverses)) {
+        for (&probe, value) in probes
+            .iter()
+            .zip(marginal_values(problem, state, &directions, &inverses))
+        {
             values[probe] = value;
         }
     }

@@ -50,15 +50,20 @@ fn dot_many<S: Simd, const N: usize>(simd: S, row: &[f64], vectors: [&[f64]; N])
         for index in 0..N {
             let vector = &S::as_simd_f64s(vectors[index]).0[..row.len()];
             for register in 0..registers {
-                sums[index][register] =
-                    simd.mul_add_f64s(row[start + register], vector[start + register], sums[index][register]);
+                sums[index][register] = simd.mul_add_f64s(
+                    row[start + register],
+                    vector[start + register],
+                    sums[index][register],
+                );
             }
         }
     }
     let mut out = [0.0; N];
     for index in 0..N {
         let mut lanes = [0.0; LANES];
-        S::as_mut_simd_f64s(&mut lanes).0.copy_from_slice(&sums[index][..registers]);
+        S::as_mut_simd_f64s(&mut lanes)
+            .0
+            .copy_from_slice(&sums[index][..registers]);
         out[index] = total(lanes);
     }
     out
@@ -167,7 +172,10 @@ impl<'a> Group<'a> {
             let index = (first + offset).min(total - 1);
             &vectors[index * width..(index + 1) * width]
         };
-        Self { vectors: [vector(0), vector(1), vector(2), vector(3)], count: GROUP.min(total - first) }
+        Self {
+            vectors: [vector(0), vector(1), vector(2), vector(3)],
+            count: GROUP.min(total - first),
+        }
     }
 }
 
@@ -205,9 +213,8 @@ pub(crate) fn sample_slacks_simd<'a, S: Simd>(
             let mut contrasts = [[0.0; LANES]; GROUP];
             for lane in 0..LANES {
                 let row = &sample.contrasts[(chunk * LANES + lane) * width..][..width];
-                let dots = dot_many(simd, row, group.vectors);
-                for index in 0..GROUP {
-                    contrasts[index][lane] = dots[index];
+                for (contrasts, dot) in contrasts.iter_mut().zip(dot_many(simd, row, group.vectors)) {
+                    contrasts[lane] = dot;
                 }
             }
             for index in 0..group.count {
@@ -226,7 +233,12 @@ pub(crate) fn sample_slacks_simd<'a, S: Simd>(
 }
 
 #[inline(always)]
-fn lane_slacks(sample: &Sample, chunk: usize, contrasts: &[f64; LANES], inverse_variance: f64) -> [f64; LANES] {
+fn lane_slacks(
+    sample: &Sample,
+    chunk: usize,
+    contrasts: &[f64; LANES],
+    inverse_variance: f64,
+) -> [f64; LANES] {
     let margins = lanes(&sample.margins, chunk);
     let resolved = lanes(&sample.resolved, chunk);
     let values = lanes(&sample.values, chunk);
@@ -261,8 +273,11 @@ pub(crate) fn add_block_slacks_simd<'a, S: Simd>(
     let (mut gain_sums, mut line_sums) = ([0.0; LANES], [0.0; LANES]);
     for chunk in 0..slack.len() / LANES {
         let contrasts = contrasts(lanes(block.sides, chunk), &dots);
-        let (margins, resolved, values) =
-            (lanes(block.margins, chunk), lanes(block.resolved, chunk), lanes(block.values, chunk));
+        let (margins, resolved, values) = (
+            lanes(block.margins, chunk),
+            lanes(block.resolved, chunk),
+            lanes(block.values, chunk),
+        );
         let (slopes, intercepts) = (lanes(slopes, chunk), lanes(intercepts, chunk));
         let slack = &mut slack.as_chunks_mut::<LANES>().0[chunk];
         for lane in 0..LANES {
@@ -275,6 +290,29 @@ pub(crate) fn add_block_slacks_simd<'a, S: Simd>(
         }
     }
     (total(gain_sums), total(line_sums))
+}
+
+/// The gain of each comparison of a block for one vector, the direction of a probe.
+#[pulp::with_simd(comparison_gains = pulp::Arch::new())]
+#[inline(always)]
+pub(crate) fn comparison_gains_simd<'a, S: Simd>(
+    simd: S,
+    block: Block<'a>,
+    rows: &'a [f64],
+    vector: &'a [f64],
+    inverse_variance: f64,
+    out: &'a mut [f64],
+) {
+    let mut dots = vec![0.0; rows.len() / vector.len() + 1];
+    for (out, row) in dots.iter_mut().zip(rows.chunks_exact(vector.len())) {
+        *out = dot(simd, row, vector);
+    }
+    for (at, out) in out.iter_mut().enumerate() {
+        let [challenger, incumbent] = block.sides[at];
+        let contrast = dots[usize::from(challenger)] - dots[usize::from(incumbent)];
+        let more = contrast * contrast * inverse_variance;
+        *out = decision_value(block.resolved[at] + more, block.margins[at]) - block.values[at];
+    }
 }
 
 /// Values of what is resolved, for every comparison.
@@ -306,7 +344,13 @@ pub(crate) fn refresh_lines_simd<'a, S: Simd>(
     for (at, (slope, intercept)) in slopes.iter_mut().zip(intercepts).enumerate() {
         // The tiny share of the prior covers rounding when almost nothing is left.
         let most = (block.prior[at] - block.resolved[at]).max(0.0) * reach + 1e-13 * block.prior[at];
-        let line = upper_line(block.resolved[at], block.margins[at], block.values[at], most, typical[at]);
+        let line = upper_line(
+            block.resolved[at],
+            block.margins[at],
+            block.values[at],
+            most,
+            typical[at],
+        );
         *slope = line.slope;
         *intercept = line.intercept;
     }
@@ -326,7 +370,11 @@ pub(crate) fn squared_contrasts_simd<'a, S: Simd>(
     let image = |side: u16| &images[usize::from(side) * width..(usize::from(side) + 1) * width];
     for (out, &[challenger, incumbent]) in out.iter_mut().zip(sides) {
         let mut sums = [0.0; LANES];
-        let pairs = image(challenger).as_chunks::<LANES>().0.iter().zip(image(incumbent).as_chunks::<LANES>().0);
+        let pairs = image(challenger)
+            .as_chunks::<LANES>()
+            .0
+            .iter()
+            .zip(image(incumbent).as_chunks::<LANES>().0);
         for (left, right) in pairs {
             for lane in 0..LANES {
                 let difference = left[lane] - right[lane];

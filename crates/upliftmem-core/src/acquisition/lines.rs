@@ -34,12 +34,18 @@ impl Gain {
     #[inline(always)]
     fn tangent(&self, more: f64) -> Line {
         let slope = self.slope(more);
-        Line { intercept: self.at(more) - more * slope, slope }
+        Line {
+            intercept: self.at(more) - more * slope,
+            slope,
+        }
     }
 
     #[inline(always)]
     fn chord(&self, most: f64) -> Line {
-        Line { intercept: 0.0, slope: self.at(most).max(0.0) / most }
+        Line {
+            intercept: 0.0,
+            slope: self.at(most).max(0.0) / most,
+        }
     }
 }
 
@@ -51,7 +57,11 @@ pub(crate) fn upper_line(resolved: f64, margin: f64, value: f64, most: f64, typi
     if most <= 0.0 {
         return Line::default();
     }
-    let gain = Gain { resolved, margin, value };
+    let gain = Gain {
+        resolved,
+        margin,
+        value,
+    };
     let inflection = margin * margin - resolved;
     let typical = typical.clamp(1e-9 * most, most);
     if inflection <= 0.0 {

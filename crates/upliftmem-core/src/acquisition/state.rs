@@ -3,7 +3,7 @@
 use rayon::prelude::*;
 
 use super::{
-    kernel::{inner_product, inner_products, refresh_values},
+    kernel::{comparison_gains, inner_product, inner_products, refresh_values},
     problem::Problem,
 };
 
@@ -51,7 +51,9 @@ impl State {
         for reference in belief.references() {
             state.reference.extend_from_slice(&reference.row);
             state.reference_variance.push(reference.variance);
-            state.reference_known.push(reference.row.iter().any(|&value| value != 0.0));
+            state
+                .reference_known
+                .push(reference.row.iter().any(|&value| value != 0.0));
         }
         let mut row = vec![0.0; width];
         for probe in 0..belief.len() {
@@ -89,12 +91,54 @@ impl State {
     /// adds zero.
     pub(crate) fn inverse_label_variance(&self, probe: usize) -> f64 {
         let variance = self.label_variance[probe];
-        if variance > REDUNDANT * self.prior_label_variance[probe] { 1.0 / variance } else { 0.0 }
+        if variance > REDUNDANT * self.prior_label_variance[probe] {
+            1.0 / variance
+        } else {
+            0.0
+        }
     }
 
     /// Noise of a probe's label that no knowledge of the latent vector removes.
     pub(crate) fn irreducible(&self, problem: &Problem<'_>, probe: usize) -> f64 {
         problem.belief.noise()[probe] + self.reference_variance[problem.task_of[probe] as usize]
+    }
+
+    /// What the scheduled probes are worth together.
+    pub(crate) fn batch_value(&self) -> f64 {
+        self.values.iter().sum()
+    }
+
+    /// Nats that a probe's label carries about the latent vector; infinite for a label without noise.
+    pub(crate) fn information(&self, problem: &Problem<'_>, probe: usize) -> f64 {
+        let (variance, noise) = (self.label_variance[probe], self.irreducible(problem, probe));
+        if self.inverse_label_variance(probe) > 0.0 {
+            0.5 * (variance / noise).ln()
+        } else {
+            0.0
+        }
+    }
+
+    /// What a probe adds to each comparison.
+    pub(crate) fn gains(&self, problem: &Problem<'_>, probe: usize) -> Vec<f64> {
+        let mut direction = vec![0.0; problem.belief.width()];
+        self.label_covariance(problem, probe, &mut direction);
+        let inverse = self.inverse_label_variance(probe);
+        let mut gains = vec![0.0; problem.margins.len()];
+        problem
+            .split_blocks(&mut gains)
+            .into_par_iter()
+            .enumerate()
+            .with_min_len(8)
+            .for_each(|(task, gains)| {
+                comparison_gains(
+                    problem.block(task, &self.resolved, &self.values),
+                    problem.task_rows(task),
+                    &direction,
+                    inverse,
+                    gains,
+                );
+            });
+        gains
     }
 
     /// Schedules a probe: every later question is asked as if its label were known.
@@ -127,30 +171,31 @@ impl State {
         let resolved = problem.split_blocks(&mut self.resolved);
         let values = problem.split_blocks(&mut self.values);
         let (reference, reference_variance) = (&self.reference, &self.reference_variance);
-        (labels, resolved, values).into_par_iter().enumerate().with_min_len(8).for_each(
-            |(task, (labels, resolved, values))| {
-                    let probes = problem.probes[task].clone();
-                    let mut dots = vec![0.0; probes.len() + 1];
-                    inner_products(problem.task_rows(task), direction, &mut dots);
-                    let shared = inner_product(&reference[task * width..(task + 1) * width], direction);
-                    for ((label, dot), noise) in
-                        labels.iter_mut().zip(&dots).zip(&problem.belief.noise()[probes])
-                    {
-                        let seen = dot - shared;
-                        *label = (*label - seen * seen).max(noise + reference_variance[task]);
-                    }
-                    let block = problem.blocks[task].clone();
-                    for ((resolved, [challenger, incumbent]), prior) in resolved
-                        .iter_mut()
-                        .zip(&problem.sides[block.clone()])
-                        .zip(&problem.prior_variance[block.clone()])
-                    {
-                        let seen = dots[usize::from(*challenger)] - dots[usize::from(*incumbent)];
-                        *resolved = (*resolved + seen * seen).min(*prior);
-                    }
-                    refresh_values(resolved, &problem.margins[block], values);
-            },
-        );
+        (labels, resolved, values)
+            .into_par_iter()
+            .enumerate()
+            .with_min_len(8)
+            .for_each(|(task, (labels, resolved, values))| {
+                let probes = problem.probes[task].clone();
+                let mut dots = vec![0.0; probes.len() + 1];
+                inner_products(problem.task_rows(task), direction, &mut dots);
+                let shared = inner_product(&reference[task * width..(task + 1) * width], direction);
+                for ((label, dot), noise) in labels.iter_mut().zip(&dots).zip(&problem.belief.noise()[probes])
+                {
+                    let seen = dot - shared;
+                    *label = (*label - seen * seen).max(noise + reference_variance[task]);
+                }
+                let block = problem.blocks[task].clone();
+                for ((resolved, [challenger, incumbent]), prior) in resolved
+                    .iter_mut()
+                    .zip(&problem.sides[block.clone()])
+                    .zip(&problem.prior_variance[block.clone()])
+                {
+                    let seen = dots[usize::from(*challenger)] - dots[usize::from(*incumbent)];
+                    *resolved = (*resolved + seen * seen).min(*prior);
+                }
+                refresh_values(resolved, &problem.margins[block], values);
+            });
     }
 
     /// The label of a probe also tells of its task's reference, given the latent vector.
@@ -186,6 +231,9 @@ impl State {
 
 fn identity(width: usize) -> Vec<f64> {
     let mut matrix = vec![0.0; width * width];
-    matrix.iter_mut().step_by(width + 1).for_each(|entry| *entry = 1.0);
+    matrix
+        .iter_mut()
+        .step_by(width + 1)
+        .for_each(|entry| *entry = 1.0);
     matrix
 }

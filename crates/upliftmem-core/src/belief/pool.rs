@@ -52,7 +52,11 @@ impl PoolBelief {
         if row.len() != self.dimension {
             return Err(InvalidInput::new(
                 format_args!("belief of probe {probe}"),
-                format_args!("a row of {} in a belief of dimension {}", row.len(), self.dimension),
+                format_args!(
+                    "a row of {} in a belief of dimension {}",
+                    row.len(),
+                    self.dimension
+                ),
             ));
         }
         let mean = finite("mean", mean).map_err(at)?;
@@ -74,7 +78,11 @@ impl PoolBelief {
         if !(reference.row.is_empty() || reference.row.len() == self.dimension) {
             return Err(InvalidInput::new(
                 format_args!("reference of task {task}"),
-                format_args!("a row of {} in a belief of dimension {}", reference.row.len(), self.dimension),
+                format_args!(
+                    "a row of {} in a belief of dimension {}",
+                    reference.row.len(),
+                    self.dimension
+                ),
             ));
         }
         non_negative("variance", reference.variance).map_err(at)?;

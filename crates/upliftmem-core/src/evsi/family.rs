@@ -19,12 +19,19 @@ pub fn family_evsi(means: &[f64], slopes: &[f64]) -> Result<f64> {
     if means.is_empty() || means.len() != slopes.len() {
         return Err(InvalidInput::new(
             "alternatives",
-            format_args!("{} means and {} slopes; give one of each per alternative", means.len(), slopes.len()),
+            format_args!(
+                "{} means and {} slopes; give one of each per alternative",
+                means.len(),
+                slopes.len()
+            ),
         ));
     }
     let mut lines = Vec::with_capacity(means.len());
     for (&mean, &slope) in means.iter().zip(slopes) {
-        lines.push(Line { mean: finite("mean", mean)?, slope: finite("slope", slope)? });
+        lines.push(Line {
+            mean: finite("mean", mean)?,
+            slope: finite("slope", slope)?,
+        });
     }
     let envelope = upper_envelope(lines);
     // Each corner of the envelope is a decision between two neighbours: a binary comparison.
@@ -72,7 +79,11 @@ mod tests {
         let mut sum = 0.0;
         for step in 0..steps {
             let z = -9.0 + 18.0 * (f64::from(step) + 0.5) / f64::from(steps);
-            let best = means.iter().zip(slopes).map(|(mean, slope)| mean + slope * z).fold(f64::MIN, f64::max);
+            let best = means
+                .iter()
+                .zip(slopes)
+                .map(|(mean, slope)| mean + slope * z)
+                .fold(f64::MIN, f64::max);
             sum += best * normal_density(z) * 18.0 / f64::from(steps);
         }
         sum - means.iter().copied().fold(f64::MIN, f64::max)

@@ -69,7 +69,10 @@ pub fn information_gain(margin_variance: f64, resolved_variance: f64) -> Result<
 pub fn resolved_variance(margin_variance: f64, information: f64) -> Result<f64> {
     let margin = positive("margin_variance", margin_variance)?;
     if information.is_nan() || information < 0.0 {
-        return Err(InvalidInput::new("information", format_args!("{information} is not at least 0")));
+        return Err(InvalidInput::new(
+            "information",
+            format_args!("{information} is not at least 0"),
+        ));
     }
     Ok(-margin * (-2.0 * information).exp_m1())
 }
@@ -98,13 +101,18 @@ mod tests {
         let draws = normals(11, 200_000);
         for mean in [-1.0, -0.2, 0.0, 0.05, 0.6] {
             for sd in [0.05, 0.4, 1.5] {
-                let gains: Vec<f64> =
-                    draws.iter().map(|z| (mean + sd * z).max(0.0) - f64::max(mean, 0.0)).collect();
+                let gains: Vec<f64> = draws
+                    .iter()
+                    .map(|z| (mean + sd * z).max(0.0) - f64::max(mean, 0.0))
+                    .collect();
                 let count = gains.len() as f64;
                 let average = gains.iter().sum::<f64>() / count;
                 let variance = gains.iter().map(|gain| (gain - average).powi(2)).sum::<f64>() / count;
                 let error = (average - evsi(mean, sd).unwrap()).abs();
-                assert!(error <= 5.0 * (variance / count).sqrt() + 1e-12, "mean {mean} sd {sd}: {error}");
+                assert!(
+                    error <= 5.0 * (variance / count).sqrt() + 1e-12,
+                    "mean {mean} sd {sd}: {error}"
+                );
             }
         }
     }
