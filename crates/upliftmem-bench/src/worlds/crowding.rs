@@ -5,9 +5,11 @@
 //! has one or two members; the harm is in the length, not in any memory.
 
 use super::{
-    builder::{Builder, HARM, Plan},
+    builder::Builder,
+    execution::Habits,
+    plan::{HARM, Plan},
     prose::{Place, Voice},
-    truth::{Effect, Habits},
+    truth::Effect,
 };
 
 pub(super) const PLAN: Plan = Plan {

@@ -6,7 +6,8 @@
 //! unlearned after it.
 
 use super::{
-    builder::{Builder, FamilyRoute, HARM, Plan, STRONG, WEAK},
+    builder::{Builder, FamilyRoute},
+    plan::{HARM, Plan, STRONG, WEAK},
     prose::{Place, Voice},
     truth::{Effect, Grading, Strategy},
 };

@@ -5,7 +5,8 @@
 //! since most notes of the right kind supply something, but it takes the spoiling ones too, and pays for length.
 
 use super::{
-    builder::{Builder, FamilyRoute, HARM, Plan, STRONG, WEAK},
+    builder::{Builder, FamilyRoute},
+    plan::{HARM, Plan, STRONG, WEAK},
     prose::{Place, Voice},
     truth::{Effect, Grading, Strategy},
 };

@@ -6,7 +6,8 @@
 //! reaches what helps. To do better one must have seen outcomes.
 
 use super::{
-    builder::{Builder, HARM, Plan, STRONG, WEAK},
+    builder::Builder,
+    plan::{HARM, Plan, STRONG, WEAK},
     prose::{Place, Voice},
     truth::Effect,
 };

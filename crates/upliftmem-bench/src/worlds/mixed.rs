@@ -4,10 +4,8 @@
 //! help, all side by side. Similarity is right in some places and harmful in others, and nothing in the text says where.
 
 use super::{
-    builder::{Builder, Plan},
-    crowding, drift, graded, look_alikes,
-    prose::Place,
-    recipes, routes, self_reliant, sub_types, versions,
+    builder::Builder, crowding, drift, graded, look_alikes, plan::Plan, prose::Place, recipes, routes,
+    self_reliant, sub_types, versions,
 };
 
 pub(super) const PLAN: Plan = Plan {

@@ -2,8 +2,8 @@
 //!
 //! A [`World`] is drawn from a seed. It can be executed, with noise, as any agent can, and unlike any agent it can be
 //! asked for the expected utility of a task with a set, and for the best set there is. Each kind of world has one reason
-//! for which similarity is not enough; its module says which. What makes an execution succeed is in `truth`: it is a
-//! noisy skill graph, in which effects do not add up.
+//! for which similarity is not enough; its module says which. What makes an execution succeed is in `truth` and
+//! `execution`: a noisy skill graph, in which effects do not add up.
 //!
 //! ```
 //! use upliftmem_bench::worlds::{World, WorldKind};
@@ -23,10 +23,12 @@
 mod builder;
 mod crowding;
 mod drift;
+mod execution;
 mod graded;
 mod look_alikes;
 mod mixed;
 mod oracle;
+mod plan;
 mod prose;
 mod recipes;
 mod routes;
@@ -49,7 +51,8 @@ pub use oracle::BestSet;
 
 use self::{
     builder::Builder,
-    truth::{Habits, MemoryTruth, TaskTruth},
+    execution::Habits,
+    truth::{MemoryTruth, TaskTruth},
 };
 
 /// What a world is about.

@@ -8,7 +8,8 @@
 use std::ops::RangeInclusive;
 
 use super::{
-    builder::{Builder, Fact, FamilyNeed, FamilyRoute, HARM, Plan, STRONG},
+    builder::{Builder, Fact, FamilyNeed, FamilyRoute},
+    plan::{HARM, MASTERED, Plan, STRONG},
     prose::{Place, Voice},
     truth::{Effect, Grading, Strategy},
 };
@@ -18,7 +19,7 @@ pub(super) const PLAN: Plan = Plan::USUAL;
 pub(super) fn family(builder: &mut Builder, place: Place) {
     let ordinary = builder.fact(place);
     let own = if builder.is_solved_alone() {
-        0.992..=0.999
+        MASTERED
     } else {
         0.25..=0.5
     };

@@ -6,7 +6,8 @@
 //! it can not see that a note is one too many, or one too few.
 
 use super::{
-    builder::{Builder, FamilyRoute, HARM, Plan, STRONG},
+    builder::{Builder, FamilyRoute},
+    plan::{HARM, Plan, STRONG},
     prose::{Place, Voice},
     truth::{Effect, Grading, Strategy},
 };

@@ -6,7 +6,8 @@
 //! does without memory.
 
 use super::{
-    builder::{Builder, HARM, Plan, STRONG, WEAK},
+    builder::Builder,
+    plan::{HARM, Plan, STRONG, WEAK},
     prose::{Place, Voice},
     truth::Effect,
 };

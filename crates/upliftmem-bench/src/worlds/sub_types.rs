@@ -5,7 +5,8 @@
 //! fails where it is not; the mean outcome of a note over all its tasks is near zero, so averages per note fail too.
 
 use super::{
-    builder::{Builder, HARM, Plan, STRONG},
+    builder::Builder,
+    plan::{HARM, Plan, STRONG},
     prose::{Place, Voice},
     truth::Effect,
 };

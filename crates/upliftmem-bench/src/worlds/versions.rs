@@ -5,7 +5,8 @@
 //! usually takes both; the order of creation and executed outcomes can.
 
 use super::{
-    builder::{Builder, HARM, Plan, STRONG},
+    builder::Builder,
+    plan::{HARM, Plan, STRONG},
     prose::Place,
     truth::Effect,
 };
