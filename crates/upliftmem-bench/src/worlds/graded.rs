@@ -1,8 +1,9 @@
 //! Graded outcomes: a task is done in parts, each part counts, and most notes give with one hand and take with the other.
 //!
 //! Performance is the share of four needs that are met; only a full score earns the bonus for few steps. Some notes
-//! supply one need, some supply one and spoil another, some are about the whole topic. Similarity does some good here,
-//! since most notes of the right kind supply something, but it takes the spoiling ones too, and pays for length.
+//! supply one need, some supply one and spoil another, some are about the whole topic. What is worded like the task mostly
+//! spoils or helps little, and the best notes are worded like a manual, so similarity loses more parts than it gains. With
+//! parts that count one by one, an outcome says more than success or failure would.
 
 use super::{
     builder::{Builder, FamilyRoute},

@@ -1,6 +1,6 @@
 //! The best set there is, exactly.
 
-use upliftmem_core::{MemoryId, MemorySet, Result};
+use upliftmem_core::{MemoryId, MemorySet, Result, Task};
 
 use super::{World, truth::MemoryTruth};
 
@@ -19,12 +19,7 @@ impl World {
     ///
     /// Exact: every subset is evaluated of those candidates that supply a need or suggest a route of the task. The
     /// others only take attention or mislead, and a set without them is never worse.
-    pub fn best_set(
-        &self,
-        task: &upliftmem_core::Task,
-        candidates: &[MemoryId],
-        memories_max: usize,
-    ) -> Result<BestSet> {
+    pub fn best_set(&self, task: &Task, candidates: &[MemoryId], memories_max: usize) -> Result<BestSet> {
         let task = self.task_truth(task)?;
         let offered: MemorySet = candidates.iter().copied().collect();
         let mut helpers: Vec<(MemoryId, &MemoryTruth)> = Vec::new();
