@@ -12,7 +12,11 @@ mod error;
 mod evsi;
 mod feasibility;
 mod ledger;
+pub mod objectives;
 mod policy;
+mod revision;
+mod schedule;
+pub mod statistics;
 #[cfg(test)]
 mod test_world;
 mod utility;
@@ -39,6 +43,8 @@ pub use evsi::{
 pub use feasibility::SearchSpace;
 pub use ledger::{Ledger, LedgerLine};
 pub use policy::{ActionDistribution, PathLikelihood, PathPolicy, SamplePath, conditional_gain};
+pub use revision::{Revision, RevisionEnd, RevisionRule, RevisionStep, SelectedVersion};
+pub use schedule::{Schedule, ScheduleRule, ScheduleStep, UpdateRule};
 pub use utility::UtilityRule;
 pub use vocabulary::*;
 pub use window::{AcquisitionWindow, Probe, ProbePool, WindowEntry};
