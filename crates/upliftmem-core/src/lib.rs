@@ -3,6 +3,10 @@
 //! Nothing here fails except on invalid input at the boundary ([`InvalidInput`]); randomness is a parameter;
 //! the same input gives the same bytes, whatever the number of threads.
 
+// Test windows are shared with benches and integration tests, which know the crate by its name.
+#[cfg(test)]
+extern crate self as upliftmem_core;
+
 mod acquisition;
 mod beam;
 mod belief;
@@ -28,7 +32,7 @@ pub use acquisition::{
     ProbeStrategy, SelectionWork, select_probes,
 };
 pub use beam::{BeamDepth, BeamResult, BeamSearch, BeamSettings, BeamStep, ScoredSet, SearchEnd};
-pub use belief::{PoolBelief, ReferenceBelief};
+pub use belief::{FitBounds, LabelRow, LinearBelief, LinearPrior, PoolBelief, ReferenceBelief};
 pub use comparisons::{Comparison, ComparisonFamily, Neighbourhood, Side, local_comparisons};
 pub use coverage::{
     AdaptiveCoverage, COVERAGE_MEMBERS_MAX, Coverage, CoverageQuestion, adaptive_coverage,

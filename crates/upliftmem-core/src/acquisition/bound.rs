@@ -23,8 +23,10 @@ use super::{
 const CHUNK: usize = 512;
 /// Partial sums of M. Fixed, so that the bound does not depend on the number of threads.
 const SHARDS: usize = 8;
-/// The bound is raised by this share to cover the rounding of sums over the whole window.
+/// The bound is raised by this share of itself to cover the rounding of its own sums, and by the other share of the
+/// value of the whole batch to cover that of the marginal values: they are differences of sums of that size.
 const ROUNDING: f64 = 1e-9;
+const DIFFERENCES: f64 = 1e-13;
 
 /// The upper lines of all comparisons, and the typical gain in resolved variance they are tight for.
 pub(crate) struct Bound {
@@ -53,6 +55,7 @@ impl Bound {
         self.refresh_lines(problem, state);
         let root = self.root(problem, state);
         let intercepts: f64 = self.intercepts.iter().sum();
+        let rounding = DIFFERENCES * state.batch_value();
         let mut bounds = quadratic_forms(problem, state, &root);
         for (probe, bound) in bounds.iter_mut().enumerate() {
             *bound = if state.scheduled[probe] {
@@ -60,7 +63,7 @@ impl Bound {
             } else {
                 let inverse = state.inverse_label_variance(probe);
                 if inverse > 0.0 {
-                    (intercepts + *bound * inverse) * (1.0 + ROUNDING)
+                    (intercepts + *bound * inverse).max(0.0) * (1.0 + ROUNDING) + rounding
                 } else {
                     0.0
                 }
@@ -233,25 +236,17 @@ fn images(root: &Mat<f64>, rows: &[f64], width: usize) -> Vec<f64> {
 fn quadratic_forms(problem: &Problem<'_>, state: &State, root: &Mat<f64>) -> Vec<f64> {
     let width = problem.belief.width();
     let mut forms = vec![0.0; problem.belief.len()];
-    let references: Vec<Option<Vec<f64>>> = (0..problem.tasks())
-        .into_par_iter()
-        .map(|task| {
-            state.reference_known[task].then(|| images(root, state.reference_row(problem, task), width))
-        })
-        .collect();
     forms
         .par_chunks_mut(CHUNK)
         .enumerate()
         .for_each(|(chunk, forms)| {
-            let first = chunk * CHUNK;
-            let rows = &problem.belief.rows()[first * width..(first + forms.len()) * width];
-            let mut images = images(root, rows, width);
-            for (offset, (form, image)) in forms.iter_mut().zip(images.chunks_exact_mut(width)).enumerate() {
-                if let Some(reference) = &references[problem.task_of[first + offset] as usize] {
-                    for (image, reference) in image.iter_mut().zip(reference) {
-                        *image -= reference;
-                    }
-                }
+            // Label rows first, then the product: two nearly equal products would cancel.
+            let mut rows = vec![0.0; forms.len() * width];
+            for (offset, row) in rows.chunks_exact_mut(width).enumerate() {
+                state.label_row(problem, chunk * CHUNK + offset, row);
+            }
+            let images = images(root, &rows, width);
+            for (form, image) in forms.iter_mut().zip(images.chunks_exact(width)) {
                 *form = inner_product(image, image);
             }
         });

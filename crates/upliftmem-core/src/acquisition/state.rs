@@ -21,8 +21,6 @@ pub(crate) struct State {
     /// One padded row a task.
     pub(crate) reference: Vec<f64>,
     pub(crate) reference_variance: Vec<f64>,
-    /// Which tasks have a reference row other than zero.
-    pub(crate) reference_known: Vec<bool>,
     /// Variance of each probe's label.
     pub(crate) label_variance: Vec<f64>,
     prior_label_variance: Vec<f64>,
@@ -41,7 +39,6 @@ impl State {
             covariance: identity(width),
             reference: Vec::with_capacity(problem.tasks() * width),
             reference_variance: Vec::with_capacity(problem.tasks()),
-            reference_known: Vec::with_capacity(problem.tasks()),
             label_variance: vec![0.0; belief.len()],
             prior_label_variance: Vec::new(),
             resolved: vec![0.0; comparisons],
@@ -51,9 +48,6 @@ impl State {
         for reference in belief.references() {
             state.reference.extend_from_slice(&reference.row);
             state.reference_variance.push(reference.variance);
-            state
-                .reference_known
-                .push(reference.row.iter().any(|&value| value != 0.0));
         }
         let mut row = vec![0.0; width];
         for probe in 0..belief.len() {
@@ -212,7 +206,6 @@ impl State {
             *reference += gain * (row - *reference);
         }
         self.reference_variance[task] = gain * noise;
-        self.reference_known[task] = true;
     }
 
     /// Label variances of one task from scratch.

@@ -139,6 +139,25 @@ impl PoolBelief {
         covariance
     }
 
+    /// The value of a probe's set, less its mean, as a combination of independent standard normals.
+    pub fn value_row(&self, probe: usize) -> &[f64] {
+        &self.row(probe)[..self.dimension]
+    }
+
+    /// Variance of the noise of a probe's label that is its own.
+    pub fn label_noise(&self, probe: usize) -> f64 {
+        self.noise[probe]
+    }
+
+    /// What is believed of a task's reference.
+    pub fn reference(&self, task: usize) -> ReferenceBelief {
+        let padded = &self.references[task];
+        ReferenceBelief {
+            row: padded.row[..self.dimension].to_vec(),
+            variance: padded.variance,
+        }
+    }
+
     pub(crate) fn row(&self, probe: usize) -> &[f64] {
         &self.rows[probe * self.width..(probe + 1) * self.width]
     }
