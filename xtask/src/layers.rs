@@ -30,6 +30,16 @@ pub(crate) fn check(root: &Path) -> Result<(), String> {
     }
 }
 
+/// The layers from the top down, for people.
+pub(crate) fn diagram() -> String {
+    let mut lines: Vec<String> = LAYERS
+        .iter()
+        .map(|layer| format!("  {}", layer.join("   ")))
+        .collect();
+    lines.reverse();
+    format!("```text\n{}\n```\n", lines.join("\n    |\n"))
+}
+
 fn layer(name: &str) -> Option<usize> {
     LAYERS.iter().position(|layer| layer.contains(&name))
 }

@@ -1,6 +1,7 @@
 //! `cargo xtask ci`: the gate that every change passes, on the stock toolchain and nothing else.
 #![allow(clippy::print_stdout, clippy::print_stderr)] // It talks to a person at a terminal.
 
+mod generated;
 mod housekeeping;
 mod layers;
 mod steps;
@@ -14,10 +15,12 @@ commands
   ci            everything below, in this order; stops at the first failure
   fmt           is the code formatted?
   layers        do the crates depend on each other only downwards?
+  generated     is the text that programs write up to date?
   housekeeping  does any tracked file name a path of the machine it was written on?
   clippy        lints on all targets, warnings denied
   test          unit, behaviour and doc tests
   doc           documentation builds, warnings denied
+  generate      writes the text that `generated` checks
 ";
 
 fn main() -> ExitCode {
@@ -27,6 +30,15 @@ fn main() -> ExitCode {
         [] | ["help" | "-h" | "--help"] => {
             print!("{HELP}");
             return ExitCode::SUCCESS;
+        }
+        ["generate"] => {
+            return match generated::write(&steps::workspace_root()) {
+                Ok(()) => ExitCode::SUCCESS,
+                Err(problem) => {
+                    eprintln!("xtask: {problem}");
+                    ExitCode::FAILURE
+                }
+            };
         }
         ["ci"] => steps::ALL.iter().collect(),
         [name] => steps::ALL.iter().filter(|step| step.name == name).collect(),

@@ -6,7 +6,7 @@ use std::{
     time::Instant,
 };
 
-use crate::{housekeeping, layers};
+use crate::{generated, housekeeping, layers};
 
 /// One thing that must hold.
 pub(crate) struct Step {
@@ -41,6 +41,10 @@ pub(crate) const ALL: &[Step] = &[
     Step {
         name: "layers",
         check: Check::Function(layers::check),
+    },
+    Step {
+        name: "generated",
+        check: Check::Function(generated::check),
     },
     Step {
         name: "housekeeping",
@@ -128,7 +132,7 @@ pub(crate) fn output(root: &Path, program: &str, arguments: &[&str]) -> Result<V
 }
 
 /// The folder of the workspace's Cargo.toml, wherever the command was typed.
-fn workspace_root() -> PathBuf {
+pub(crate) fn workspace_root() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     here.parent().unwrap_or(here).to_path_buf()
 }

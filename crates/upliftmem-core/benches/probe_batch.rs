@@ -1,7 +1,7 @@
 //! How long it takes to select a batch of probes, and how that grows.
 //!
 //! `cargo bench -p upliftmem-core --bench probe_batch` prints the tables of docs/benchmarks.md. Arguments select rows:
-//! `-- paper`, `-- growth`, `-- sweep`.
+//! `-- paper`, `-- growth`, `-- sweep`, or one of your own: `-- one TASKS DIMENSION PICKS TEMPERATURE`.
 #![allow(clippy::print_stdout, clippy::unwrap_used)]
 
 use std::time::Instant;
@@ -36,6 +36,22 @@ fn main() {
         .collect();
     let runs = |name: &str| wanted.is_empty() || wanted.iter().any(|wanted| wanted == name);
     println!("threads: {}", rayon::current_num_threads());
+    if let [one, tasks, dimension, picks, temperature] = &wanted[..]
+        && one == "one"
+    {
+        header();
+        let made = window(Recipe {
+            tasks: tasks.parse().unwrap(),
+            dimension: dimension.parse().unwrap(),
+            ..PAPER
+        });
+        return row(
+            "your own",
+            &made,
+            temperature.parse().unwrap(),
+            picks.parse().unwrap(),
+        );
+    }
     if runs("paper") {
         paper();
     }
@@ -49,7 +65,7 @@ fn main() {
 
 fn header() {
     println!(
-        "\n| window | probes | comparisons | temperature | picks | seconds | CPU seconds | whole evaluations a pick | peak MB | H(Q) |"
+        "\n| window | probes | comparisons | temperature | picks | seconds | CPU seconds | whole evaluations a pick | peak MB (before) | H(Q) |"
     );
     println!("|---|---|---|---|---|---|---|---|---|---|");
 }
@@ -62,13 +78,14 @@ fn row(name: &str, made: &Window, temperature: f64, picks: usize) {
         ..AcquisitionSettings::default()
     };
     forget_peak();
+    let before = status_kilobytes("VmRSS") / 1024.0;
     let (start, cpu) = (Instant::now(), cpu_seconds());
     let batch = select_probes(made.question(), &settings, &mut ChaCha8Rng::seed_from_u64(1)).unwrap();
     let (seconds, cpu) = (start.elapsed().as_secs_f64(), cpu_seconds() - cpu);
     let pairs =
         batch.work.pairs_evaluated as f64 / made.family.len() as f64 + batch.work.probes_evaluated as f64;
     println!(
-        "| {name} | {} | {} | {temperature} | {picks} | {seconds:.1} | {cpu:.1} | {:.1} | {:.0} | {:.6} |",
+        "| {name} | {} | {} | {temperature} | {picks} | {seconds:.1} | {cpu:.1} | {:.1} | {:.0} ({before:.0}) | {:.6} |",
         made.pool.len(),
         made.family.len(),
         pairs / batch.picks.len() as f64,

@@ -23,10 +23,13 @@ use super::{
 const CHUNK: usize = 512;
 /// Partial sums of M. Fixed, so that the bound does not depend on the number of threads.
 const SHARDS: usize = 8;
-/// The bound is raised by this share of itself to cover the rounding of its own sums, and by the other share of the
-/// value of the whole batch to cover that of the marginal values: they are differences of sums of that size.
+/// The bound is raised by this share of itself to cover the rounding of its own sums.
 const ROUNDING: f64 = 1e-9;
+/// Marginal values are differences of sums as large as the value of the batch.
 const DIFFERENCES: f64 = 1e-13;
+/// A covariance of a margin with a label is a sum of products that may cancel; its rounding weighs more, the less
+/// of the label's variance is left.
+const CANCELLATION: f64 = 1e-14;
 
 /// The upper lines of all comparisons, and the typical gain in resolved variance they are tight for.
 pub(crate) struct Bound {
@@ -55,7 +58,13 @@ impl Bound {
         self.refresh_lines(problem, state);
         let root = self.root(problem, state);
         let intercepts: f64 = self.intercepts.iter().sum();
-        let rounding = DIFFERENCES * state.batch_value();
+        let differences = DIFFERENCES * state.batch_value();
+        let products: f64 = self
+            .slopes
+            .iter()
+            .zip(&problem.prior_variance)
+            .map(|(slope, prior)| slope * prior)
+            .sum();
         let mut bounds = quadratic_forms(problem, state, &root);
         for (probe, bound) in bounds.iter_mut().enumerate() {
             *bound = if state.scheduled[probe] {
@@ -63,6 +72,8 @@ impl Bound {
             } else {
                 let inverse = state.inverse_label_variance(probe);
                 if inverse > 0.0 {
+                    let left = (state.prior_label_variance(probe) * inverse).sqrt();
+                    let rounding = differences + CANCELLATION * products * left;
                     (intercepts + *bound * inverse).max(0.0) * (1.0 + ROUNDING) + rounding
                 } else {
                     0.0
@@ -143,7 +154,9 @@ impl Bound {
                 let mut sum = Mat::<f64>::zeros(width, width);
                 let mut contrasts: Vec<f64> = Vec::with_capacity(width * 2 * CHUNK);
                 for task in tasks * shard / SHARDS..tasks * (shard + 1) / SHARDS {
-                    self.push_contrasts(problem, task, &mut contrasts);
+                    for at in problem.blocks[task].clone().filter(|&at| self.slopes[at] > 0.0) {
+                        problem.push_contrast(task, at, self.slopes[at].sqrt(), &mut contrasts);
+                    }
                     if contrasts.len() >= CHUNK * width || task + 1 == tasks * (shard + 1) / SHARDS {
                         let columns =
                             MatRef::from_column_major_slice(&contrasts, width, contrasts.len() / width);
@@ -177,22 +190,6 @@ impl Bound {
         matmul(&mut half, Accum::Replace, &moment, covariance, 1.0, Par::Seq);
         matmul(&mut moment, Accum::Replace, covariance, &half, 1.0, Par::Seq);
         cholesky_above(moment)
-    }
-
-    /// Appends `sqrt(slope) * contrast` of each comparison of a task.
-    fn push_contrasts(&self, problem: &Problem<'_>, task: usize, out: &mut Vec<f64>) {
-        let width = problem.belief.width();
-        let rows = problem.task_rows(task);
-        let zero = vec![0.0; width];
-        let row = |side: u16| rows.chunks_exact(width).nth(usize::from(side)).unwrap_or(&zero);
-        for at in problem.blocks[task].clone() {
-            let slope = self.slopes[at].sqrt();
-            if slope > 0.0 {
-                let [challenger, incumbent] = problem.sides[at];
-                let pair = row(challenger).iter().zip(row(incumbent));
-                out.extend(pair.map(|(left, right)| slope * (left - right)));
-            }
-        }
     }
 }
 

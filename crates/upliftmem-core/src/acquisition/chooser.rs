@@ -6,11 +6,14 @@
 //! probe's own task, then by those of all tasks where the upper lines are loosest, until the best evaluated key is
 //! beyond every bound.
 
+use std::ops::Range;
+
+use faer::{Accum, MatMut, MatRef, Par, linalg::matmul::matmul};
 use rayon::prelude::*;
 
 use super::{
     bound::Bound,
-    kernel::{Sample, add_block_slacks, block_gains, padded, sample_slacks},
+    kernel::{Sample, add_block_slacks, block_gains, padded, sample_slack},
     problem::Problem,
     state::State,
 };
@@ -22,9 +25,13 @@ const FRONT: usize = 256;
 const FIRST: usize = 4;
 /// Probes that are evaluated whole together, so that rows are read once for all of them.
 const BATCH: usize = 16;
-/// Comparisons of the first sample; each next one is twice as large up to the last.
+/// Comparisons of the first sample; each next one doubles what was sampled, up to the last.
 const SAMPLE_FIRST: usize = 512;
 const SAMPLE_LAST: usize = 4_096;
+/// Comparisons that are sampled before a probe's own task is looked at.
+const SAMPLED_EARLY: usize = 7 * SAMPLE_FIRST;
+/// Probes whose covariances with a sample are computed in one multiplication.
+const TILE: usize = 128;
 /// Samples cover this share of all comparisons at most; what survives them is evaluated whole.
 const SAMPLED_MOST: f64 = 0.3;
 
@@ -106,8 +113,11 @@ impl<'r> Round<'r> {
 
     /// The probe of the largest key among those not scheduled; ties go to the smaller probe.
     pub(crate) fn choose(&mut self, key: impl Fn(usize, f64) -> f64 + Sync) -> Option<Choice> {
+        let front = self.front(&key);
         if self.loosest.is_empty() {
-            self.evaluate_first(&key);
+            self.evaluate_and_rank(front);
+        } else {
+            self.evaluate(&front);
         }
         loop {
             let best = self.best_known(&key);
@@ -117,9 +127,14 @@ impl<'r> Round<'r> {
                 .filter(|&probe| self.exact[probe].is_nan() && !self.state.scheduled[probe])
                 .filter(|&probe| hopeful(&self.bounds, probe))
                 .collect();
+            self.sample(&mut pending, 0..SAMPLED_EARLY, |bounds, probe| {
+                hopeful(bounds, probe)
+            });
             self.evaluate_own(&pending);
             pending.retain(|&probe| hopeful(&self.bounds, probe));
-            self.sample(&mut pending, |bounds, probe| hopeful(bounds, probe));
+            self.sample(&mut pending, SAMPLED_EARLY..usize::MAX, |bounds, probe| {
+                hopeful(bounds, probe)
+            });
             if pending.is_empty() {
                 return best;
             }
@@ -166,8 +181,8 @@ impl<'r> Round<'r> {
         best
     }
 
-    /// Evaluates the most promising probes, and ranks comparisons by how loose their lines turn out to be.
-    fn evaluate_first(&mut self, key: &impl Fn(usize, f64) -> f64) {
+    /// The most promising probes, each of another task.
+    fn front(&mut self, key: &impl Fn(usize, f64) -> f64) -> Vec<usize> {
         let mut front: Vec<usize> = (0..self.bounds.len())
             .filter(|&probe| self.exact[probe].is_nan() && !self.state.scheduled[probe])
             .collect();
@@ -181,6 +196,11 @@ impl<'r> Round<'r> {
         let mut tasks = std::collections::BTreeSet::new();
         front.retain(|&probe| tasks.insert(self.problem.task_of[probe]));
         front.truncate(FIRST);
+        front
+    }
+
+    /// Evaluates probes, and ranks comparisons by how loose their lines turn out to be.
+    fn evaluate_and_rank(&mut self, front: Vec<usize>) {
         let (directions, inverses) = self.directions(&front);
         let width = self.problem.belief.width();
         let mut slack = vec![0.0; self.problem.margins.len()];
@@ -226,12 +246,13 @@ impl<'r> Round<'r> {
             .par_iter()
             .map(|probes| {
                 let task = self.problem.task_of[probes[0]] as usize;
-                let (directions, inverses) = self.directions(probes);
+                let directions = self.covariances(&self.label_rows(probes), Par::Seq);
                 let mut slack = vec![0.0; self.problem.blocks[task].len()];
                 directions
                     .chunks_exact(width)
-                    .zip(inverses)
-                    .map(|(direction, inverse)| {
+                    .zip(probes.iter())
+                    .map(|(direction, &probe)| {
+                        let inverse = self.state.inverse_label_variance(probe);
                         let (gain, line) = self.evaluate_block(task, direction, inverse, &mut slack);
                         line - gain
                     })
@@ -261,11 +282,20 @@ impl<'r> Round<'r> {
         )
     }
 
-    /// Lowers the bounds of probes by the loosest comparisons, a sample at a time, and drops the hopeless.
-    fn sample(&mut self, probes: &mut Vec<usize>, hopeful: impl Fn(&[f64], usize) -> bool) {
-        let (mut start, mut size) = (0, SAMPLE_FIRST);
-        while start < self.loosest.len() && !probes.is_empty() {
-            let end = (start + size).min(self.loosest.len());
+    /// Lowers the bounds of probes by the loosest comparisons within a range, a sample at a time, and drops the
+    /// hopeless.
+    fn sample(
+        &mut self,
+        probes: &mut Vec<usize>,
+        range: Range<usize>,
+        hopeful: impl Fn(&[f64], usize) -> bool,
+    ) {
+        let last = range.end.min(self.loosest.len());
+        let mut start = range.start;
+        while start < last && !probes.is_empty() {
+            let end = (2 * start)
+                .clamp(start + SAMPLE_FIRST, start + SAMPLE_LAST)
+                .min(last);
             let behind: Vec<usize> = probes
                 .iter()
                 .copied()
@@ -275,15 +305,8 @@ impl<'r> Round<'r> {
                 let sample = self.gather(&self.loosest[start..end]);
                 self.work.pairs += (behind.len() * (end - start)) as u64;
                 let slacks: Vec<f64> = behind
-                    .par_chunks(8)
-                    .flat_map_iter(|probes| {
-                        let (directions, inverses) = self.directions(probes);
-                        let tasks: Vec<u32> =
-                            probes.iter().map(|&probe| self.problem.task_of[probe]).collect();
-                        let mut slacks = vec![0.0; probes.len()];
-                        sample_slacks(&sample, &directions, &inverses, &tasks, &mut slacks);
-                        slacks
-                    })
+                    .par_chunks(TILE)
+                    .flat_map_iter(|probes| self.slacks(&sample, probes))
                     .collect();
                 for (probe, slack) in behind.into_iter().zip(slacks) {
                     self.bounds[probe] -= slack;
@@ -291,23 +314,69 @@ impl<'r> Round<'r> {
                 }
             }
             probes.retain(|&probe| hopeful(&self.bounds, probe));
-            (start, size) = (end, (size * 2).min(SAMPLE_LAST));
+            start = end;
         }
     }
 
-    /// Copies comparisons next to each other.
+    /// By how much the lines of a sample exceed the true gains, for each probe.
+    fn slacks(&self, sample: &Sample, probes: &[usize]) -> Vec<f64> {
+        let (width, length) = (self.problem.belief.width(), sample.margins.len());
+        let rows = self.label_rows(probes);
+        let mut covariances = vec![0.0; probes.len() * length];
+        matmul(
+            MatMut::from_column_major_slice_mut(&mut covariances, length, probes.len()),
+            Accum::Replace,
+            MatRef::from_column_major_slice(&sample.directions, width, length).transpose(),
+            MatRef::from_column_major_slice(&rows, width, probes.len()),
+            1.0,
+            Par::Seq,
+        );
+        let covariances = covariances.chunks_exact(length);
+        probes
+            .iter()
+            .zip(covariances)
+            .map(|(&probe, covariances)| {
+                let inverse = self.state.inverse_label_variance(probe);
+                sample_slack(sample, covariances, inverse, self.problem.task_of[probe])
+            })
+            .collect()
+    }
+
+    fn label_rows(&self, probes: &[usize]) -> Vec<f64> {
+        let width = self.problem.belief.width();
+        let mut rows = vec![0.0; probes.len() * width];
+        for (row, &probe) in rows.chunks_exact_mut(width).zip(probes) {
+            self.state.label_row(self.problem, probe, row);
+        }
+        rows
+    }
+
+    /// Covariance of the latent vector with each of the given vectors. Fast, and rounded in no particular way:
+    /// good for bounds, not for values.
+    fn covariances(&self, vectors: &[f64], parallel: Par) -> Vec<f64> {
+        let width = self.problem.belief.width();
+        let mut out = vec![0.0; vectors.len()];
+        matmul(
+            MatMut::from_column_major_slice_mut(&mut out, width, vectors.len() / width),
+            Accum::Replace,
+            MatRef::from_column_major_slice(&self.state.covariance, width, width),
+            MatRef::from_column_major_slice(vectors, width, vectors.len() / width),
+            1.0,
+            parallel,
+        );
+        out
+    }
+
+    /// Copies comparisons next to each other, with the covariances of their margins with the latent vector.
     fn gather(&self, comparisons: &[u32]) -> Sample {
         let (problem, width) = (self.problem, self.problem.belief.width());
+        let length = padded(comparisons.len());
         let mut sample = Sample::default();
+        let mut contrasts = Vec::with_capacity(length * width);
         for &at in comparisons {
             let at = at as usize;
             let task = problem.blocks.partition_point(|block| block.end <= at);
-            let rows = problem.task_rows(task);
-            let zero = vec![0.0; width];
-            let row = |side: u16| rows.chunks_exact(width).nth(usize::from(side)).unwrap_or(&zero);
-            let [challenger, incumbent] = problem.sides[at];
-            let pair = row(challenger).iter().zip(row(incumbent));
-            sample.contrasts.extend(pair.map(|(left, right)| left - right));
+            problem.push_contrast(task, at, 1.0, &mut contrasts);
             sample.tasks.push(task as u32);
             sample.margins.push(problem.margins[at]);
             sample.resolved.push(self.state.resolved[at]);
@@ -315,8 +384,7 @@ impl<'r> Round<'r> {
             sample.slopes.push(self.bound.slopes[at]);
             sample.intercepts.push(self.bound.intercepts[at]);
         }
-        let length = padded(comparisons.len());
-        sample.contrasts.resize(length * width, 0.0);
+        contrasts.resize(length * width, 0.0);
         sample.tasks.resize(length, 0);
         for array in [
             &mut sample.margins,
@@ -327,6 +395,7 @@ impl<'r> Round<'r> {
         ] {
             array.resize(length, 0.0);
         }
+        sample.directions = self.covariances(&contrasts, Par::rayon(0));
         sample
     }
 

@@ -182,8 +182,8 @@ impl<'a> Group<'a> {
 /// Comparisons picked from all over the window, with their upper lines; padded like a block.
 #[derive(Default)]
 pub(crate) struct Sample {
-    /// Feature contrasts, one padded row a comparison.
-    pub(crate) contrasts: Vec<f64>,
+    /// Covariance of each margin with the latent vector, one padded row a comparison.
+    pub(crate) directions: Vec<f64>,
     pub(crate) tasks: Vec<u32>,
     pub(crate) margins: Vec<f64>,
     pub(crate) resolved: Vec<f64>,
@@ -192,44 +192,30 @@ pub(crate) struct Sample {
     pub(crate) intercepts: Vec<f64>,
 }
 
-/// For each of the vectors: by how much the lines of the sample exceed the true gains, leaving out comparisons of
-/// the probe's own task.
-#[pulp::with_simd(sample_slacks = pulp::Arch::new())]
+/// By how much the lines of a sample exceed the true gains for one probe, leaving out comparisons of its own task.
+/// `covariances` are those of the margins with the probe's label.
+#[pulp::with_simd(sample_slack = pulp::Arch::new())]
 #[inline(always)]
-pub(crate) fn sample_slacks_simd<'a, S: Simd>(
-    simd: S,
+pub(crate) fn sample_slack_simd<'a, S: Simd>(
+    _simd: S,
     sample: &'a Sample,
-    vectors: &'a [f64],
-    inverse_variances: &'a [f64],
-    own_tasks: &'a [u32],
-    out: &'a mut [f64],
-) {
-    let count = inverse_variances.len();
-    let width = vectors.len() / count.max(1);
-    for first in (0..count).step_by(GROUP) {
-        let group = Group::new(vectors, width, first, count);
-        let mut sums = [[0.0; LANES]; GROUP];
-        for chunk in 0..sample.margins.len() / LANES {
-            let mut contrasts = [[0.0; LANES]; GROUP];
-            for lane in 0..LANES {
-                let row = &sample.contrasts[(chunk * LANES + lane) * width..][..width];
-                for (contrasts, dot) in contrasts.iter_mut().zip(dot_many(simd, row, group.vectors)) {
-                    contrasts[lane] = dot;
-                }
-            }
-            for index in 0..group.count {
-                let slack = lane_slacks(sample, chunk, &contrasts[index], inverse_variances[first + index]);
-                let tasks = lanes(&sample.tasks, chunk);
-                for lane in 0..LANES {
-                    let foreign = tasks[lane] != own_tasks[first + index];
-                    sums[index][lane] += if foreign { slack[lane].max(0.0) } else { 0.0 };
-                }
-            }
-        }
-        for index in 0..group.count {
-            out[first + index] = total(sums[index]);
+    covariances: &'a [f64],
+    inverse_variance: f64,
+    own_task: u32,
+) -> f64 {
+    let mut sums = [0.0; LANES];
+    for chunk in 0..covariances.len() / LANES {
+        let slack = lane_slacks(sample, chunk, lanes(covariances, chunk), inverse_variance);
+        let tasks = lanes(&sample.tasks, chunk);
+        for lane in 0..LANES {
+            sums[lane] += if tasks[lane] == own_task {
+                0.0
+            } else {
+                slack[lane].max(0.0)
+            };
         }
     }
+    total(sums)
 }
 
 #[inline(always)]

@@ -104,6 +104,22 @@ impl<'a> Problem<'a> {
         &self.belief.rows()[probes.start * self.belief.width()..probes.end * self.belief.width()]
     }
 
+    /// Appends the feature contrast of the comparison at a position of a task's block, times a factor.
+    pub(crate) fn push_contrast(&self, task: usize, at: usize, factor: f64, out: &mut Vec<f64>) {
+        let width = self.belief.width();
+        let [challenger, incumbent] = self.sides[at].map(usize::from);
+        let (rows, count) = (self.task_rows(task), self.probes[task].len());
+        let row = |side: usize| &rows[side * width..(side + 1) * width];
+        if challenger >= count {
+            out.extend(row(incumbent).iter().map(|value| -factor * value));
+        } else if incumbent >= count {
+            out.extend(row(challenger).iter().map(|value| factor * value));
+        } else {
+            let pair = row(challenger).iter().zip(row(incumbent));
+            out.extend(pair.map(|(left, right)| factor * (left - right)));
+        }
+    }
+
     /// Splits an array over all comparisons into one part a task.
     pub(crate) fn split_blocks<'b>(&self, array: &'b mut [f64]) -> Vec<&'b mut [f64]> {
         split(array, &self.blocks)

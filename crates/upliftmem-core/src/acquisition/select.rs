@@ -464,6 +464,7 @@ impl Selection<'_> {
             helps.select_nth_unstable_by(self.settings.explained, most_helped);
             helps.truncate(self.settings.explained);
         }
+        helps.shrink_to_fit();
         helps.sort_unstable_by(most_helped);
         ProbePick {
             probe: drawn.probe as u32,

@@ -92,6 +92,11 @@ impl State {
         }
     }
 
+    /// Variance of a probe's label before anything was scheduled.
+    pub(crate) fn prior_label_variance(&self, probe: usize) -> f64 {
+        self.prior_label_variance[probe]
+    }
+
     /// Noise of a probe's label that no knowledge of the latent vector removes.
     pub(crate) fn irreducible(&self, problem: &Problem<'_>, probe: usize) -> f64 {
         problem.belief.noise()[probe] + self.reference_variance[problem.task_of[probe] as usize]

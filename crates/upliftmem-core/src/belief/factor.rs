@@ -85,8 +85,8 @@ mod tests {
             let (belief, left) = PoolBelief::from_covariance(&means, gram(&rows), &noise, [], 64, 1e-12).unwrap();
             prop_assert!(belief.dimension() <= 4);
             prop_assert!(left < 1e-10);
-            for p in 0..rows.len() {
-                prop_assert_eq!(belief.value_mean(p), means[p]);
+            for (p, &mean) in means.iter().enumerate() {
+                prop_assert_eq!(belief.value_mean(p), mean);
                 for q in 0..rows.len() {
                     prop_assert!((belief.value_covariance(p, q) - gram(&rows)(p, q)).abs() < 1e-9);
                 }

@@ -81,7 +81,7 @@ impl LinearPrior {
         };
         for index in 0..parameters {
             let (low, high) = limits(index);
-            if !(positive("lower bound", low)? <= positive("upper bound", high)?) {
+            if positive("lower bound", low)? > positive("upper bound", high)? {
                 return Err(InvalidInput::new(
                     "fit bounds",
                     format_args!("{low} is above {high}"),
