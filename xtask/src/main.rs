@@ -9,7 +9,8 @@ fn main() -> ExitCode {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let done = match words.as_slice() {
         ["postgres", "--", ..] => postgres::run(&arguments[2..]),
-        _ => Err("usage: cargo xtask postgres -- COMMAND...".into()),
+        ["soak-store"] => postgres::soak_store(),
+        _ => Err("usage: cargo xtask postgres -- COMMAND... | soak-store".into()),
     };
     done.unwrap_or_else(|error| {
         drop(writeln!(std::io::stderr(), "xtask: {error}"));

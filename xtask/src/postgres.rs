@@ -63,6 +63,25 @@ pub(crate) fn run(command: &[String]) -> Result<ExitCode> {
     })
 }
 
+/// `cargo xtask soak-store`: two hundred kills on each database; `UPLIFTMEM_SOAK_SEED` chooses another run.
+pub(crate) fn soak_store() -> Result<ExitCode> {
+    let kills = std::env::var("UPLIFTMEM_SOAK_KILLS").unwrap_or_else(|_| "200".into());
+    let command = [
+        "env",
+        &format!("UPLIFTMEM_SOAK_KILLS={kills}"),
+        "cargo",
+        "test",
+        "-p",
+        "upliftmem-store",
+    ];
+    let command: Vec<String> = command
+        .into_iter()
+        .chain(["--test", "soak"])
+        .map(ToOwned::to_owned)
+        .collect();
+    run(&command)
+}
+
 /// Starts a server as an unprivileged user and waits until it answers.
 pub(crate) fn start() -> Result<RunningPostgres> {
     let installation = match local_installation() {
@@ -299,19 +318,20 @@ fn reachable(bin: &Path) -> Result<Installation> {
     })
 }
 
+/// The file of this name whose path comes first.
 fn find(folder: &Path, name: &str) -> Option<PathBuf> {
     let mut open = vec![folder.to_owned()];
+    let mut found = Vec::new();
     while let Some(folder) = open.pop() {
-        for entry in fs::read_dir(folder).ok()?.flatten() {
-            let path = entry.path();
+        for path in fs::read_dir(folder).ok()?.flatten().map(|entry| entry.path()) {
             if path.is_dir() {
                 open.push(path);
             } else if path.file_name() == Some(OsStr::new(name)) {
-                return Some(path);
+                found.push(path);
             }
         }
     }
-    None
+    found.into_iter().min()
 }
 
 /// PostgreSQL refuses to run as root: then as `nobody`. Otherwise as whoever we are.

@@ -89,3 +89,87 @@ async fn history_can_not_be_rewritten() {
         assert!(error.to_string().contains("append-only"), "{statement}: {error}");
     }
 }
+
+/// What `examples/fixture.rs` wrote is there, and can be worked with.
+async fn check_fixture(store: TestStore) {
+    let all = store
+        .list_memories(&alice(), MemoryFilter::default(), 9)
+        .await
+        .unwrap();
+    let statuses: Vec<_> = all
+        .iter()
+        .map(|stored| (stored.memory.text.as_str(), stored.status))
+        .collect();
+    assert_eq!(
+        statuses,
+        [
+            ("the blue mug", MemoryStatus::Superseded),
+            ("the red mug", MemoryStatus::Active),
+            ("a potato", MemoryStatus::Active)
+        ]
+    );
+    assert_eq!(
+        found(&store.recall(&alice(), at(0), by_words("mug", 5)).await.unwrap()),
+        [2]
+    );
+    assert_eq!(
+        found(
+            &store
+                .recall(&alice(), at(0), by_vector(&[1.0, 3.0], 5))
+                .await
+                .unwrap()
+        ),
+        [3, 2]
+    );
+    assert_eq!(store.ledger(&alice()).await.unwrap().total().executions, 1);
+    assert_eq!(
+        store
+            .list_entries(&alice(), JournalFilter::default(), 9)
+            .await
+            .unwrap()
+            .len(),
+        1
+    );
+    assert_eq!(store.list_tasks(&alice(), None, 9).await.unwrap().len(), 1);
+    let leased = store.lease(&alice(), at(0), lease_request("w", 9)).await.unwrap();
+    assert_eq!(leased.len(), 1);
+    store
+        .complete(&alice(), at(0), leased[0].lease, report(2, 1.0))
+        .await
+        .unwrap();
+    let more = vec![note(4, "a green mug"), note(5, "the red mug")];
+    assert_eq!(
+        add(&store, more).await,
+        [ItemStatus::Stored, ItemStatus::Duplicate { of: memory_id(2) }]
+    );
+    assert_eq!(
+        found(&store.recall(&alice(), at(0), by_words("mug", 5)).await.unwrap()),
+        [2, 4]
+    );
+}
+
+#[tokio::test]
+async fn a_sqlite_database_of_schema_1_is_upgraded() {
+    let place = SqliteFile::new();
+    let database = Connection::open(place.path()).unwrap();
+    database
+        .execute_batch(include_str!("../../fixtures/v1_sqlite.sql"))
+        .unwrap();
+    drop(database);
+    check_fixture(place.open().await).await;
+}
+
+#[tokio::test]
+async fn a_postgres_database_of_schema_1_is_upgraded() {
+    let Some(place) = PostgresSchema::new() else {
+        return;
+    };
+    let schema = place.place().schema;
+    // Under the lock that every store takes for it.
+    let lock = "SELECT pg_advisory_xact_lock(129126427878004)";
+    place.operate(format!(
+        "{lock}; CREATE EXTENSION IF NOT EXISTS vector SCHEMA public"
+    ));
+    place.operate(include_str!("../../fixtures/v1_postgres.sql").replace("fixture_v1", &schema));
+    check_fixture(place.open().await).await;
+}
