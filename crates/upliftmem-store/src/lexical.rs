@@ -12,9 +12,9 @@ const WORD_CHARS_MAX: usize = 48;
 /// A word counts at most so often in one memory; BM25 is flat by then.
 const COUNT_MAX: u32 = 100;
 /// Postings a query reads at most, unless its rarest word alone has more.
-pub(crate) const POSTINGS_MAX: u64 = 2_000;
+const POSTINGS_MAX: u64 = 2_000;
 /// Words of a query that are looked up at most.
-pub(crate) const QUERY_WORDS_MAX: usize = 64;
+const QUERY_WORDS_MAX: usize = 256;
 /// Rank constant of the fusion (Cormack et al. 2009).
 const FUSION_RANK: f64 = 60.0;
 /// BM25's saturation and length weight.
@@ -42,6 +42,14 @@ pub(crate) fn words(text: &str) -> BTreeMap<String, u32> {
     }
     count(&mut counts, &mut word);
     counts
+}
+
+/// The words of a query that are looked up: of a very long one the longest, which are the rarest.
+pub(crate) fn query_words(text: &str) -> Vec<String> {
+    let mut words: Vec<String> = words(text).into_keys().collect();
+    words.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
+    words.truncate(QUERY_WORDS_MAX);
+    words
 }
 
 /// Number of words, repetitions included.

@@ -4,7 +4,7 @@ use std::{
     collections::HashMap,
     sync::{
         Arc, Mutex, PoisonError, RwLock,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
 };
 
@@ -20,6 +20,9 @@ use crate::{error::Result, time::Timestamp};
 const EXACT_MAX: usize = 8_192;
 /// Candidates the graph looks at, at least; the answer is the best of them.
 const BREADTH_MIN: usize = 256;
+/// Numbers of all indexes together (4 GiB), and scopes that have one, at most.
+const FLOATS_MAX: usize = 1 << 30;
+const SCOPES_MAX: usize = 10_000;
 /// A graph with more dead slots than this share is built anew.
 const DEAD_SHARE_MAX: usize = 4;
 
@@ -172,12 +175,16 @@ impl ScopeIndex {
 struct Shared {
     index: RwLock<Option<ScopeIndex>>,
     building: AtomicBool,
+    /// Numbers of the index, and when it was last asked, by the count of questions.
+    floats: AtomicUsize,
+    asked: AtomicU64,
 }
 
 /// The indexes of all scopes that were searched since the store was opened.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ScopeIndexes {
     scopes: Arc<Mutex<HashMap<i64, Arc<Shared>>>>,
+    questions: Arc<AtomicU64>,
 }
 
 impl ScopeIndexes {
@@ -202,6 +209,8 @@ impl ScopeIndexes {
             let mut scopes = self.scopes.lock().unwrap_or_else(PoisonError::into_inner);
             Arc::clone(scopes.entry(scope).or_default())
         };
+        let question = self.questions.fetch_add(1, Ordering::Relaxed);
+        shared.asked.store(question, Ordering::Relaxed);
         let fresh = |index: &Option<ScopeIndex>| {
             index
                 .as_ref()
@@ -219,14 +228,33 @@ impl ScopeIndexes {
             let mut index = shared.index.write().unwrap_or_else(PoisonError::into_inner);
             if !fresh(&index) {
                 catch_up(&mut index, generation, version, query.len(), changes)?;
+                let slots = index.as_ref().map_or(0, |index| index.slots.len());
+                shared.floats.store(slots * query.len(), Ordering::Relaxed);
             }
         }
+        self.forget_unused(scope);
         build_in_background(&shared);
         let index = shared.index.read().unwrap_or_else(PoisonError::into_inner);
         Ok(index
             .as_ref()
             .map(|index| index.search(query, n, now))
             .unwrap_or_default())
+    }
+
+    /// Drops the indexes that were asked longest ago while all of them together are too large. They are read again
+    /// from the database when they are asked again.
+    fn forget_unused(&self, current: i64) {
+        let mut scopes = self.scopes.lock().unwrap_or_else(PoisonError::into_inner);
+        let floats = |shared: &Arc<Shared>| shared.floats.load(Ordering::Relaxed);
+        while scopes.len() > SCOPES_MAX || scopes.values().map(floats).sum::<usize>() > FLOATS_MAX {
+            let oldest = scopes
+                .iter()
+                .filter(|&(&scope, _)| scope != current)
+                .min_by_key(|(_, shared)| shared.asked.load(Ordering::Relaxed))
+                .map(|(&scope, _)| scope);
+            let Some(oldest) = oldest else { break };
+            scopes.remove(&oldest);
+        }
     }
 
     /// Slots of a scope that its graph does not cover yet; zero for a scope that is scanned.
@@ -327,6 +355,20 @@ mod tests {
             expires_at: expires_at.map(Timestamp::from_millis),
             vector: vector.map(Vec::from),
         }
+    }
+
+    #[test]
+    fn the_scopes_that_were_asked_longest_ago_are_forgotten() {
+        let indexes = ScopeIndexes::default();
+        for scope in 0..12_000 {
+            let none = |_: i64, _: &mut dyn FnMut(IndexRow)| Ok(());
+            indexes
+                .nearest(scope, 1, 1, &[1.0], 1, Timestamp::default(), none)
+                .unwrap();
+        }
+        let kept = indexes.scopes.lock().unwrap();
+        assert_eq!(kept.len(), SCOPES_MAX);
+        assert!(kept.contains_key(&11_999) && !kept.contains_key(&0));
     }
 
     #[test]

@@ -50,6 +50,13 @@ pub(crate) fn append(
         text.len(),
         format_args!("bytes of {} {key}", kind.as_str()),
     )?;
+    // Holds the scope until the transaction ends: places become visible in order, and nobody appends the same.
+    let number = scopes::ensure(sql, scope)?.number;
+    let lock = format!(
+        "SELECT journal FROM scopes WHERE number = $1{}",
+        sql.dialect().for_update()
+    );
+    sql.first(&lock, &[number.into()])?;
     if let Some(stored) = get(sql, scope, kind, &key)? {
         if stored.entry == *entry {
             return Ok(stored.sequence);
@@ -59,8 +66,6 @@ pub(crate) fn append(
             "the journal has another entry of that name, and entries are never changed; choose a new name",
         ));
     }
-    let number = scopes::ensure(sql, scope)?.number;
-    // Holds the scope until the transaction ends, so that places become visible in order.
     let sequence = sql
         .first(
             "UPDATE scopes SET journal = journal + 1 WHERE number = $1 RETURNING journal",

@@ -210,8 +210,10 @@ impl<B: Backend> Store for SqlStore<B> {
             .await
     }
 
-    async fn put_tasks(&self, scope: &Scope, batch: Vec<Task>) -> Result<u64> {
+    async fn put_tasks(&self, scope: &Scope, mut batch: Vec<Task>) -> Result<u64> {
         self.batch(batch.len())?;
+        // In one order, so that two batches never wait for each other in a circle.
+        batch.sort_by_key(|task| task.id);
         let (scope, limits) = (scope.clone(), self.limits);
         self.backend
             .write(move |sql| {
@@ -237,8 +239,9 @@ impl<B: Backend> Store for SqlStore<B> {
             .await
     }
 
-    async fn enqueue(&self, scope: &Scope, now: Timestamp, batch: Vec<NewTicket>) -> Result<u64> {
+    async fn enqueue(&self, scope: &Scope, now: Timestamp, mut batch: Vec<NewTicket>) -> Result<u64> {
         self.batch(batch.len())?;
+        batch.sort_by_key(|ticket| ticket.rollout.id);
         let (scope, limits) = (scope.clone(), self.limits);
         self.backend
             .write(move |sql| {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use upliftmem_core::MemoryId;
 
-use super::{Dialect, Row, Sql, placeholders};
+use super::{Dialect, Row, Sql};
 use crate::{
     error::Result,
     lexical::{self, Collection, Posting},
@@ -102,21 +102,23 @@ pub(crate) fn search(
     now: Timestamp,
     n: usize,
 ) -> Result<Vec<(MemoryId, u32, f64)>> {
-    let words: Vec<String> = lexical::words(text)
-        .into_keys()
-        .take(lexical::QUERY_WORDS_MAX)
-        .collect();
+    let words = lexical::query_words(text);
     if words.is_empty() {
         return Ok(Vec::new());
     }
-    let query = format!(
-        "SELECT word, memories FROM lexicon WHERE scope = $1 AND word IN ({})",
-        placeholders(2, words.len())
-    );
-    let mut values = vec![scope.number.into()];
-    values.extend(words.into_iter().map(Into::into));
+    // One statement whatever the number of words, so that it is prepared once.
+    let (query, list) = match sql.dialect() {
+        Dialect::Sqlite => (
+            "SELECT word, memories FROM lexicon WHERE scope = $1 AND word IN (SELECT value FROM json_each($2))",
+            serde_json::json!(words).to_string(),
+        ),
+        Dialect::Postgres => (
+            "SELECT word, memories FROM lexicon WHERE scope = $1 AND word = ANY (string_to_array($2::text, ' '))",
+            words.join(" "),
+        ),
+    };
     let mut known = Vec::new();
-    sql.each(&query, &values, &mut |mut row| {
+    sql.each(query, &[scope.number.into(), list.into()], &mut |mut row| {
         known.push((row.text(0)?, row.unsigned(1)?));
         Ok(())
     })?;

@@ -3,7 +3,10 @@
 //! Whatever waits when it is free shares one transaction and one sync; each piece of work has a savepoint of its
 //! own, so that one that fails takes nothing with it.
 
-use std::sync::{Mutex, PoisonError, mpsc};
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{Mutex, PoisonError, mpsc},
+};
 
 use rusqlite::Connection;
 use tokio::sync::oneshot;
@@ -33,7 +36,11 @@ struct Work<F, T> {
 
 impl<T: Send, F: FnOnce(&mut dyn Sql) -> Result<T> + Send> Job for Work<F, T> {
     fn run(&mut self, sql: &mut dyn Sql) -> bool {
-        self.answer = self.work.take().map(|work| work(sql));
+        // A caller's code that panics (a progress report, a file's reader) must not end the writer.
+        self.answer = self.work.take().map(|work| {
+            catch_unwind(AssertUnwindSafe(|| work(sql)))
+                .unwrap_or_else(|_| Err(Error::Database("the work panicked; nothing was written".into())))
+        });
         matches!(self.answer, Some(Ok(_)))
     }
 
