@@ -4,6 +4,7 @@
 mod generated;
 mod housekeeping;
 mod layers;
+mod postgres;
 mod steps;
 
 use std::process::ExitCode;
@@ -18,28 +19,26 @@ commands
   generated     is the text that programs write up to date?
   housekeeping  does any tracked file name a path of the machine it was written on?
   clippy        lints on all targets, warnings denied
-  test          unit, behaviour and doc tests
+  test          unit, behaviour and doc tests, with a throw-away PostgreSQL
   doc           documentation builds, warnings denied
+
   generate      writes the text that `generated` checks
+  postgres -- COMMAND...
+                runs a command with UPLIFTMEM_TEST_POSTGRES naming a throw-away PostgreSQL with pgvector
+  soak-store    kills a writing process 200 times on each database and compares with a model
 ";
 
 fn main() -> ExitCode {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let command: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = command.iter().map(String::as_str).collect();
     let steps: Vec<&steps::Step> = match arguments[..] {
         [] | ["help" | "-h" | "--help"] => {
             print!("{HELP}");
             return ExitCode::SUCCESS;
         }
-        ["generate"] => {
-            return match generated::write(&steps::workspace_root()) {
-                Ok(()) => ExitCode::SUCCESS,
-                Err(problem) => {
-                    eprintln!("xtask: {problem}");
-                    ExitCode::FAILURE
-                }
-            };
-        }
+        ["generate"] => return exit(generated::write(&steps::workspace_root())),
+        ["postgres", "--", ..] => return exit(postgres::run(&command[2..])),
+        ["soak-store"] => return exit(postgres::soak_store()),
         ["ci"] => steps::ALL.iter().collect(),
         [name] => steps::ALL.iter().filter(|step| step.name == name).collect(),
         _ => Vec::new(),
@@ -52,5 +51,16 @@ fn main() -> ExitCode {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE
+    }
+}
+
+/// Says what went wrong, if anything did.
+fn exit(result: Result<(), impl std::fmt::Display>) -> ExitCode {
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(problem) => {
+            eprintln!("xtask: {problem}");
+            ExitCode::FAILURE
+        }
     }
 }

@@ -6,7 +6,7 @@ use std::{
     time::Instant,
 };
 
-use crate::{generated, housekeeping, layers};
+use crate::{generated, housekeeping, layers, postgres};
 
 /// One thing that must hold.
 pub(crate) struct Step {
@@ -51,7 +51,10 @@ pub(crate) const ALL: &[Step] = &[
         check: Check::Function(housekeeping::check),
     },
     command("clippy", "cargo clippy --workspace --all-targets -- -D warnings"),
-    command("test", "cargo test --workspace"),
+    Step {
+        name: "test",
+        check: Check::Function(test),
+    },
     Step {
         name: "doc",
         check: Check::Command {
@@ -60,6 +63,15 @@ pub(crate) const ALL: &[Step] = &[
         },
     },
 ];
+
+/// The tests of the PostgreSQL store need a server.
+fn test(_root: &Path) -> Result<(), String> {
+    let server = postgres::start().map_err(|problem| format!("no PostgreSQL to test against: {problem}"))?;
+    run_command(
+        "cargo test --workspace",
+        &[("UPLIFTMEM_TEST_POSTGRES", &server.url)],
+    )
+}
 
 /// Runs the steps until one fails; says how long each took and how to see a failure again.
 pub(crate) fn run(steps: &[&Step]) -> bool {
@@ -147,7 +159,7 @@ mod tests {
         assert_eq!(again[0], "cargo fmt --all --check");
         assert_eq!(again[1], "cargo xtask layers");
         assert_eq!(
-            again[5],
+            again[6],
             "RUSTDOCFLAGS=\"-D warnings\" cargo doc --workspace --no-deps"
         );
     }

@@ -1,0 +1,238 @@
+//! Words, their weights, and the fusion of two orders. Pure: both databases rank by this code.
+
+use std::collections::BTreeMap;
+
+use unicode_normalization::UnicodeNormalization;
+use upliftmem_core::MemoryId;
+
+use crate::recall::Hit;
+
+/// Longer words are cut: they are data of some kind, and their start tells them apart.
+const WORD_CHARS_MAX: usize = 48;
+/// A word counts at most so often in one memory; BM25 is flat by then.
+const COUNT_MAX: u32 = 100;
+/// Postings a query reads at most, unless its rarest word alone has more.
+const POSTINGS_MAX: u64 = 2_000;
+/// Words of a query that are looked up at most.
+const QUERY_WORDS_MAX: usize = 256;
+/// Rank constant of the fusion (Cormack et al. 2009).
+const FUSION_RANK: f64 = 60.0;
+/// BM25's saturation and length weight.
+const K1: f64 = 1.2;
+const B: f64 = 0.75;
+
+/// The words of a text with their counts, spelled in letters, digits and `_` only.
+///
+/// Text is composed (NFKC) and lower-cased; a word is a run of letters and digits. Characters of scripts that
+/// are written without blanks are words of their own. Whatever is not ASCII is spelled in hexadecimal, so that
+/// no database's own idea of a word, and no query syntax, ever applies.
+pub(crate) fn words(text: &str) -> BTreeMap<String, u32> {
+    let mut counts = BTreeMap::new();
+    let mut word = String::new();
+    for c in text.nfkc().flat_map(char::to_lowercase) {
+        if c.is_alphanumeric() && !stands_alone(c) {
+            word.push(c);
+            continue;
+        }
+        count(&mut counts, &mut word);
+        if stands_alone(c) {
+            word.push(c);
+            count(&mut counts, &mut word);
+        }
+    }
+    count(&mut counts, &mut word);
+    counts
+}
+
+/// The words of a query that are looked up: of a very long one the longest, which are the rarest.
+pub(crate) fn query_words(text: &str) -> Vec<String> {
+    let mut words: Vec<String> = words(text).into_keys().collect();
+    words.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
+    words.truncate(QUERY_WORDS_MAX);
+    words
+}
+
+/// Number of words, repetitions included.
+pub(crate) fn length(words: &BTreeMap<String, u32>) -> u64 {
+    words.values().map(|&count| u64::from(count)).sum()
+}
+
+fn stands_alone(c: char) -> bool {
+    matches!(c, '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{9fff}' | '\u{f900}'..='\u{faff}' | '\u{20000}'..='\u{3ffff}')
+}
+
+fn count(counts: &mut BTreeMap<String, u32>, word: &mut String) {
+    if word.is_empty() {
+        return;
+    }
+    let cut: String = word.chars().take(WORD_CHARS_MAX).collect();
+    word.clear();
+    let spelled = if cut.is_ascii() {
+        cut
+    } else {
+        let hexadecimal = cut.bytes().map(|byte| format!("{byte:02x}"));
+        std::iter::once("_".to_owned()).chain(hexadecimal).collect()
+    };
+    let entry = counts.entry(spelled).or_insert(0);
+    *entry = (*entry + 1).min(COUNT_MAX);
+}
+
+/// The query's words to look up: the rarest first, until they cover [`POSTINGS_MAX`] memories. Common words
+/// add little to an order and most to its cost. Ties by the word.
+pub(crate) fn choose(mut words: Vec<(String, u64)>) -> Vec<(String, u64)> {
+    words.retain(|&(_, memories)| memories > 0);
+    words.sort_by(|a, b| a.1.cmp(&b.1).then_with(|| a.0.cmp(&b.0)));
+    let mut covered = 0;
+    let fit = words
+        .iter()
+        .take_while(|&&(_, memories)| {
+            let first = covered == 0;
+            covered += memories;
+            first || covered <= POSTINGS_MAX
+        })
+        .count();
+    words.truncate(fit);
+    words
+}
+
+/// One memory that has some of the query's words.
+#[derive(Debug, Clone)]
+pub(crate) struct Posting {
+    pub(crate) id: MemoryId,
+    pub(crate) tokens: u32,
+    /// All words of the memory.
+    pub(crate) length: u64,
+    /// For each word found: its memories in the scope, and its count in this memory.
+    pub(crate) found: Vec<(u64, u32)>,
+}
+
+/// A scope's memories and their words, counted.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Collection {
+    pub(crate) memories: u64,
+    pub(crate) words: u64,
+}
+
+/// BM25 of every posting, best first, ties by id, cut to `n`.
+#[expect(clippy::cast_precision_loss, reason = "counts are far below 2^53")]
+pub(crate) fn rank(postings: Vec<Posting>, collection: Collection, n: usize) -> Vec<(MemoryId, u32, f64)> {
+    let memories = collection.memories as f64;
+    let mean_length = (collection.words as f64 / memories.max(1.0)).max(1.0);
+    let mut scored: Vec<(MemoryId, u32, f64)> = postings
+        .into_iter()
+        .map(|posting| {
+            let shortness = K1 * (1.0 - B + B * posting.length as f64 / mean_length);
+            let score = posting.found.iter().map(|&(having, count)| {
+                let having = having as f64;
+                let rarity = (1.0 + (memories - having + 0.5).max(0.0) / (having + 0.5)).ln();
+                let count = f64::from(count);
+                rarity * count * (K1 + 1.0) / (count + shortness)
+            });
+            (posting.id, posting.tokens, score.sum())
+        })
+        .collect();
+    scored.sort_by(|a, b| b.2.total_cmp(&a.2).then(a.0.cmp(&b.0)));
+    scored.truncate(n);
+    scored
+}
+
+/// Reciprocal rank fusion of two orders, best first, ties by id, cut to `n`.
+#[expect(clippy::cast_precision_loss, reason = "ranks are small")]
+pub(crate) fn fuse(orders: [Vec<Hit>; 2], n: usize) -> Vec<Hit> {
+    let mut fused: BTreeMap<MemoryId, Hit> = BTreeMap::new();
+    for order in orders {
+        for (rank, hit) in order.into_iter().enumerate() {
+            let share = 1.0 / (FUSION_RANK + rank as f64 + 1.0);
+            let entry = fused.entry(hit.id).or_insert(Hit { score: 0.0, ..hit });
+            entry.score += share;
+            entry.cosine = entry.cosine.or(hit.cosine);
+            entry.bm25 = entry.bm25.or(hit.bm25);
+        }
+    }
+    let mut hits: Vec<Hit> = fused.into_values().collect();
+    hits.sort_by(|a, b| b.score.total_cmp(&a.score).then(a.id.cmp(&b.id)));
+    hits.truncate(n);
+    hits
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_plain_whatever_the_text() {
+        let spelled = |text: &str| words(text).into_keys().collect::<Vec<_>>();
+        assert_eq!(spelled("Hello, WORLD! hello"), ["hello", "world"]);
+        assert_eq!(spelled("Größe ﬁt"), ["_6772c3b6c39f65", "fit"]);
+        assert_eq!(spelled("日本"), ["_e697a5", "_e69cac"]);
+        for hostile in [
+            "\" OR 1=1 --",
+            "NEAR(a b, 2) AND * ^ : {x}",
+            "'); DROP TABLE memories; --",
+            "a & !b | (c)",
+        ] {
+            for word in spelled(hostile) {
+                assert!(
+                    word.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_'),
+                    "{word}"
+                );
+            }
+        }
+        assert_eq!(length(&words("a b a")), 3);
+    }
+
+    #[test]
+    fn rare_words_are_looked_up_and_common_ones_only_while_they_are_cheap() {
+        let chosen = choose(vec![
+            ("the".into(), 90_000),
+            ("b".into(), 7),
+            ("a".into(), 7),
+            ("none".into(), 0),
+        ]);
+        assert_eq!(chosen, [("a".into(), 7), ("b".into(), 7)]);
+        assert_eq!(choose(vec![("the".into(), 90_000)]).len(), 1);
+    }
+
+    #[test]
+    fn rarer_words_and_shorter_memories_score_higher() {
+        let posting = |id: u128, length, found| Posting {
+            id: MemoryId::from_u128(id),
+            tokens: 1,
+            length,
+            found,
+        };
+        let collection = Collection {
+            memories: 100,
+            words: 1_000,
+        };
+        let ranked = rank(
+            vec![
+                posting(1, 10, vec![(50, 1)]),
+                posting(2, 20, vec![(2, 1)]),
+                posting(3, 10, vec![(2, 1)]),
+            ],
+            collection,
+            2,
+        );
+        assert_eq!(
+            ranked.iter().map(|hit| hit.0.as_u128()).collect::<Vec<_>>(),
+            [3, 2]
+        );
+    }
+
+    #[test]
+    fn fusion_rewards_agreement_and_breaks_ties_by_id() {
+        let hit = |id: u128| Hit {
+            id: MemoryId::from_u128(id),
+            tokens: 1,
+            score: 0.0,
+            cosine: None,
+            bm25: None,
+        };
+        let fused = fuse([vec![hit(5), hit(3)], vec![hit(4), hit(3)]], 3);
+        assert_eq!(
+            fused.iter().map(|hit| hit.id.as_u128()).collect::<Vec<_>>(),
+            [3, 4, 5]
+        );
+    }
+}

@@ -1,0 +1,204 @@
+//! PostgreSQL with pgvector: many processes, one store.
+//!
+//! Writes are ordinary transactions; with the server's default `synchronous_commit = on` one that returned is on
+//! disk. Connections are kept in a small pool and used from blocking threads.
+
+mod connection;
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use postgres::{Client, Config, IsolationLevel, NoTls, Statement};
+use tokio::sync::Semaphore;
+
+use self::connection::Transaction;
+use crate::{
+    Store, StoreLimits,
+    error::{Error, Result},
+    index::ScopeIndexes,
+    sql::{Backend, Sql, migrations::migrate, store::SqlStore},
+};
+
+/// How to reach a PostgreSQL store.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PostgresPlace {
+    /// `postgresql://user:password@host:port/database`.
+    pub url: String,
+    /// The schema that holds the tables, made if it is missing; `public` is the usual one.
+    pub schema: String,
+    /// Connections at most; a call that finds all in use waits.
+    pub connections_max: usize,
+}
+
+impl PostgresPlace {
+    /// The usual schema, eight connections.
+    pub fn new(url: impl Into<String>) -> Self {
+        Self {
+            url: url.into(),
+            schema: "public".into(),
+            connections_max: 8,
+        }
+    }
+}
+
+/// Opens a store in PostgreSQL 15 or later with pgvector 0.8 or later.
+pub async fn open_postgres(place: PostgresPlace, limits: StoreLimits) -> Result<Arc<dyn Store>> {
+    let backend = tokio::task::spawn_blocking(move || Postgres::open(place))
+        .await
+        .map_err(|error| Error::Unavailable(error.to_string()))??;
+    Ok(Arc::new(SqlStore { backend, limits }))
+}
+
+/// A connection with the statements that were prepared on it.
+struct Connection {
+    client: Client,
+    statements: HashMap<String, Statement>,
+}
+
+/// The database behind a store.
+struct Postgres {
+    pool: Arc<Pool>,
+}
+
+struct Pool {
+    config: Config,
+    schema: String,
+    idle: Mutex<Vec<Connection>>,
+    permits: Arc<Semaphore>,
+}
+
+impl Postgres {
+    fn open(place: PostgresPlace) -> Result<Self> {
+        let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+        if place.schema.is_empty() || !place.schema.chars().all(plain) {
+            return Err(Error::invalid(
+                "schema",
+                "it may have small letters, digits and _ only",
+            ));
+        }
+        let mut config: Config = place
+            .url
+            .parse()
+            .map_err(|error: postgres::Error| Error::invalid("postgres url", error))?;
+        if config.get_connect_timeout().is_none() {
+            config.connect_timeout(std::time::Duration::from_secs(10));
+        }
+        let pool = Pool {
+            config,
+            schema: place.schema,
+            idle: Mutex::default(),
+            permits: Arc::new(Semaphore::new(place.connections_max.max(1))),
+        };
+        let create = format!("CREATE SCHEMA IF NOT EXISTS {}", pool.schema);
+        pool.run(IsolationLevel::ReadCommitted, move |sql| {
+            sql.script("SELECT pg_advisory_xact_lock(129126427878004)")?;
+            sql.script(&create)?;
+            sql.script("CREATE EXTENSION IF NOT EXISTS vector SCHEMA public")?;
+            migrate(sql)
+        })?;
+        Ok(Self { pool: Arc::new(pool) })
+    }
+}
+
+impl Pool {
+    fn connect(&self) -> Result<Connection> {
+        let mut client = self
+            .config
+            .connect(NoTls)
+            .map_err(|error| Error::Unavailable(connection::message(&error)))?;
+        client
+            .batch_execute(&format!("SET search_path = {}, public", self.schema))
+            .map_err(connection::error)?;
+        Ok(Connection {
+            client,
+            statements: HashMap::new(),
+        })
+    }
+
+    fn take(&self) -> Result<Connection> {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        while let Some(connection) = idle.pop() {
+            if !connection.client.is_closed() {
+                return Ok(connection);
+            }
+        }
+        drop(idle);
+        self.connect()
+    }
+
+    /// Runs work in a transaction; a connection that failed is not used again.
+    fn run<T>(&self, isolation: IsolationLevel, work: impl FnOnce(&mut dyn Sql) -> Result<T>) -> Result<T> {
+        let mut connection = self.take()?;
+        let Connection { client, statements } = &mut connection;
+        let transaction = client
+            .build_transaction()
+            .isolation_level(isolation)
+            .start()
+            .map_err(connection::error)?;
+        let mut sql = Transaction::new(transaction, statements);
+        let answer = work(&mut sql);
+        match &answer {
+            Ok(_) => sql.commit()?,
+            Err(_) => sql.rollback()?,
+        }
+        self.idle
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(connection);
+        answer
+    }
+
+    async fn blocking<T: Send + 'static>(
+        self: Arc<Self>,
+        isolation: IsolationLevel,
+        work: impl FnOnce(&mut dyn Sql) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let permit = Arc::clone(&self.permits)
+            .acquire_owned()
+            .await
+            .map_err(|error| Error::Unavailable(error.to_string()))?;
+        tokio::task::spawn_blocking(move || {
+            let answer = self.run(isolation, work);
+            drop(permit);
+            // A client waits for its connection to end: that belongs on this thread too.
+            drop(self);
+            answer
+        })
+        .await
+        .map_err(|error| Error::Database(format!("a connection failed: {error}")))?
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        // Closing blocks, which an async thread must not; the connections go to a thread of their own.
+        let idle = std::mem::take(self.idle.get_mut().unwrap_or_else(PoisonError::into_inner));
+        if !idle.is_empty() {
+            std::thread::spawn(move || drop(idle));
+        }
+    }
+}
+
+impl Backend for Postgres {
+    async fn read<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut dyn Sql) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let pool = Arc::clone(&self.pool);
+        pool.blocking(IsolationLevel::RepeatableRead, work).await
+    }
+
+    async fn write<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut dyn Sql) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let pool = Arc::clone(&self.pool);
+        pool.blocking(IsolationLevel::ReadCommitted, work).await
+    }
+
+    fn indexes(&self) -> Option<ScopeIndexes> {
+        None
+    }
+}

@@ -1,0 +1,231 @@
+//! Recall: words and vectors, filtered before the cut, in one snapshot.
+
+use upliftmem_core::MemoryId;
+
+use super::{
+    Dialect, Row, Sql, embeddings,
+    scopes::{self, ScopeRow},
+    words,
+};
+use crate::{
+    Embedding, Hit, Recall, RecallMode, RecallQuery, Scope, Timestamp,
+    error::{Error, Result},
+    index::{IndexRow, ScopeIndexes},
+    lexical,
+};
+
+/// Each order is read to this multiple of what is asked for, so that fusion has something to agree about.
+const FUSION_DEPTH: usize = 2;
+/// Scopes of PostgreSQL with at most so many memories are searched exactly.
+const POSTGRES_EXACT_MAX: u64 = 10_000;
+
+/// The best candidates of a scope.
+pub(crate) fn recall(
+    sql: &mut dyn Sql,
+    indexes: Option<&ScopeIndexes>,
+    scope: &Scope,
+    now: Timestamp,
+    query: &RecallQuery,
+) -> Result<Recall> {
+    let Some(row) = scopes::find(sql, scope)? else {
+        return Ok(Recall::default());
+    };
+    let n = query.candidates;
+    let by_vector = |sql: &mut dyn Sql, n: usize| match &query.embedding {
+        Some(embedding) => dense(sql, indexes, &row, embedding, now, n),
+        None => Ok(Vec::new()),
+    };
+    let by_words = |sql: &mut dyn Sql, n: usize| -> Result<Vec<Hit>> {
+        let found = words::search(sql, &row, &query.text, now, n)?;
+        Ok(found
+            .into_iter()
+            .map(|(id, tokens, score)| Hit {
+                id,
+                tokens,
+                score,
+                cosine: None,
+                bm25: Some(score),
+            })
+            .collect())
+    };
+    let hits = match query.mode {
+        RecallMode::Lexical => by_words(sql, n)?,
+        RecallMode::Dense if query.embedding.is_none() => {
+            return Err(Error::invalid(
+                "embedding",
+                "dense recall needs one; give it or use another mode",
+            ));
+        }
+        RecallMode::Dense => by_vector(sql, n)?,
+        RecallMode::Hybrid => {
+            let depth = n * FUSION_DEPTH;
+            lexical::fuse([by_vector(sql, depth)?, by_words(sql, depth)?], n)
+        }
+    };
+    Ok(Recall { hits })
+}
+
+fn dense(
+    sql: &mut dyn Sql,
+    indexes: Option<&ScopeIndexes>,
+    row: &ScopeRow,
+    embedding: &Embedding,
+    now: Timestamp,
+    n: usize,
+) -> Result<Vec<Hit>> {
+    // A scope without embeddings has nothing to compare with.
+    let Some(active) = row.generation else {
+        return Ok(Vec::new());
+    };
+    let stored = embeddings::generation(sql, row.number, active)?;
+    if stored != *embedding.generation() {
+        return Err(Error::Generation {
+            stored,
+            given: embedding.generation().clone(),
+        });
+    }
+    if let Some(indexes) = indexes {
+        let found = indexes.nearest(
+            row.number,
+            row.version,
+            active,
+            embedding.vector(),
+            n,
+            now,
+            |since, each| changes(sql, row.number, active, since, each),
+        )?;
+        return Ok(found
+            .into_iter()
+            .map(|found| hit(found.id, found.tokens, found.cosine))
+            .collect());
+    }
+    let found = nearest_by_index(sql, row, active, embedding.vector(), now, n)?;
+    if found.len() >= n {
+        return Ok(found);
+    }
+    // The graph walk was starved by the filter, or there are no more: only looking at all of them can tell.
+    nearest_exactly(sql, row, active, embedding.vector(), now, n)
+}
+
+fn hit(id: MemoryId, tokens: u32, cosine: f32) -> Hit {
+    Hit {
+        id,
+        tokens,
+        score: cosine.into(),
+        cosine: Some(cosine),
+        bm25: None,
+    }
+}
+
+/// Every row of a scope that changed after a version, for the in-process index.
+pub(crate) fn changes(
+    sql: &mut dyn Sql,
+    scope: i64,
+    generation: i64,
+    since: i64,
+    each: &mut dyn FnMut(IndexRow),
+) -> Result<()> {
+    let query = "SELECT m.number, m.id, m.tokens, m.expires_at, e.vector FROM memories m
+         LEFT JOIN embeddings e ON e.scope = m.scope AND e.memory = m.number AND e.generation = $2
+             AND m.status = 'active'
+         WHERE m.scope = $1 AND m.change > $3 ORDER BY m.change, m.number";
+    sql.each(
+        query,
+        &[scope.into(), generation.into(), since.into()],
+        &mut |mut row| {
+            each(IndexRow {
+                number: row.int(0)?,
+                id: MemoryId::from_u128(row.id(1)?),
+                tokens: row.small(2)?,
+                expires_at: row.optional(3, Row::time)?,
+                vector: row.optional(4, embeddings::vector)?,
+            });
+            Ok(())
+        },
+    )?;
+    let query = "SELECT memory FROM deletions WHERE scope = $1 AND change > $2";
+    sql.each(query, &[scope.into(), since.into()], &mut |mut row| {
+        each(IndexRow {
+            number: row.int(0)?,
+            id: MemoryId::from_u128(0),
+            tokens: 0,
+            expires_at: None,
+            vector: None,
+        });
+        Ok(())
+    })
+}
+
+/// PostgreSQL: pgvector's graph, walked on until enough rows of the scope are found.
+fn nearest_by_index(
+    sql: &mut dyn Sql,
+    row: &ScopeRow,
+    generation: i64,
+    vector: &[f32],
+    now: Timestamp,
+    n: usize,
+) -> Result<Vec<Hit>> {
+    if row.memories <= POSTGRES_EXACT_MAX {
+        return Ok(Vec::new());
+    }
+    let dimension = vector.len();
+    sql.script(&format!(
+        "SET LOCAL hnsw.iterative_scan = strict_order; SET LOCAL hnsw.ef_search = {};
+         SET LOCAL hnsw.max_scan_tuples = 100000; SET LOCAL enable_seqscan = off; SET LOCAL enable_sort = off",
+        (4 * n).clamp(40, 1_000)
+    ))?;
+    let query = format!(
+        "SELECT m.id, m.tokens, e.vector::text FROM embeddings e JOIN memories m ON m.number = e.memory
+         WHERE e.scope = $1 AND e.generation = $2 AND e.dimension = {dimension} AND m.scope = $1
+           AND m.status = 'active' AND (m.expires_at IS NULL OR m.expires_at > $3)
+         ORDER BY e.vector::vector({dimension}) <#> $4::text::vector({dimension}) LIMIT {n}"
+    );
+    let found = ranked(sql, &query, row, generation, vector, now);
+    sql.script("SET LOCAL enable_seqscan = on; SET LOCAL enable_sort = on")?;
+    found
+}
+
+/// PostgreSQL: every row of the scope. The sum keeps the planner from the graph index.
+fn nearest_exactly(
+    sql: &mut dyn Sql,
+    row: &ScopeRow,
+    generation: i64,
+    vector: &[f32],
+    now: Timestamp,
+    n: usize,
+) -> Result<Vec<Hit>> {
+    debug_assert_eq!(sql.dialect(), Dialect::Postgres);
+    let query = format!(
+        "SELECT m.id, m.tokens, e.vector::text FROM embeddings e JOIN memories m ON m.number = e.memory
+         WHERE e.scope = $1 AND e.generation = $2 AND m.scope = $1
+           AND m.status = 'active' AND (m.expires_at IS NULL OR m.expires_at > $3)
+         ORDER BY (e.vector <#> $4::text::vector) + 0, m.id LIMIT {n}"
+    );
+    ranked(sql, &query, row, generation, vector, now)
+}
+
+/// Runs a query for (id, tokens, vector) and orders it by the product that every store uses.
+fn ranked(
+    sql: &mut dyn Sql,
+    query: &str,
+    row: &ScopeRow,
+    generation: i64,
+    vector: &[f32],
+    now: Timestamp,
+) -> Result<Vec<Hit>> {
+    let values = [
+        row.number.into(),
+        generation.into(),
+        now.into(),
+        embeddings::value(sql.dialect(), vector),
+    ];
+    let mut hits = Vec::new();
+    sql.each(query, &values, &mut |mut row| {
+        let stored = embeddings::vector(&mut row, 2)?;
+        let cosine = crate::index::dot(vector, &stored);
+        hits.push(hit(MemoryId::from_u128(row.id(0)?), row.small(1)?, cosine));
+        Ok(())
+    })?;
+    hits.sort_by(|a: &Hit, b: &Hit| b.score.total_cmp(&a.score).then(a.id.cmp(&b.id)));
+    Ok(hits)
+}

@@ -1,0 +1,65 @@
+//! The row behind a scope: its number in the keys of all others, and its counters.
+
+use super::{Row, Sql};
+use crate::{
+    error::{Error, Result},
+    scope::Scope,
+};
+
+/// A scope that exists.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ScopeRow {
+    pub(crate) number: i64,
+    /// Raised by every change of its memories.
+    pub(crate) version: i64,
+    /// The generation that is searched.
+    pub(crate) generation: Option<i64>,
+    /// The generation it is being moved to.
+    pub(crate) target: Option<i64>,
+    /// Memories that can be found by words, and their words.
+    pub(crate) memories: u64,
+    pub(crate) words: u64,
+}
+
+const COLUMNS: &str = "number, version, generation, target, memories, words";
+
+fn read(row: &mut Row) -> Result<ScopeRow> {
+    Ok(ScopeRow {
+        number: row.int(0)?,
+        version: row.int(1)?,
+        generation: row.optional(2, Row::int)?,
+        target: row.optional(3, Row::int)?,
+        memories: row.unsigned(4)?,
+        words: row.unsigned(5)?,
+    })
+}
+
+/// The scope, if anything was ever written in it.
+pub(crate) fn find(sql: &mut dyn Sql, scope: &Scope) -> Result<Option<ScopeRow>> {
+    let query = format!("SELECT {COLUMNS} FROM scopes WHERE key = $1");
+    sql.first(&query, &[scope.key().into()])?
+        .map(|mut row| read(&mut row))
+        .transpose()
+}
+
+/// The scope, made if it is new.
+pub(crate) fn ensure(sql: &mut dyn Sql, scope: &Scope) -> Result<ScopeRow> {
+    if let Some(found) = find(sql, scope)? {
+        return Ok(found);
+    }
+    sql.execute(
+        "INSERT INTO scopes (key) VALUES ($1) ON CONFLICT (key) DO NOTHING",
+        &[scope.key().into()],
+    )?;
+    find(sql, scope)?.ok_or_else(|| Error::Database(format!("scope {scope} was not written")))
+}
+
+/// The scope with a new version, for a change of its memories. Holds the scope until the transaction ends, so
+/// that versions become visible in order.
+pub(crate) fn change(sql: &mut dyn Sql, scope: &Scope) -> Result<ScopeRow> {
+    let number = ensure(sql, scope)?.number;
+    let statement = format!("UPDATE scopes SET version = version + 1 WHERE number = $1 RETURNING {COLUMNS}");
+    let row = sql.first(&statement, &[number.into()])?;
+    let mut row = row.ok_or_else(|| Error::Database(format!("scope {scope} vanished")))?;
+    read(&mut row)
+}

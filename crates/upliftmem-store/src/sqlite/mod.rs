@@ -1,0 +1,155 @@
+//! SQLite: one file, one writer, many readers.
+//!
+//! The file is in WAL mode with `synchronous = FULL`: a write that returned has been synced, and survives a crash of
+//! the process, of the system and of the power. Writers that wait together share one sync.
+
+mod connection;
+mod writer;
+
+use std::{
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use rusqlite::Connection;
+
+use self::{connection::Transaction, writer::Writer};
+use crate::{
+    Store, StoreLimits,
+    error::{Error, Result},
+    index::ScopeIndexes,
+    sql::{Backend, Sql, migrations::migrate, store::SqlStore},
+};
+
+/// Readers that are kept open.
+const READERS_KEPT: usize = 8;
+
+/// Where a SQLite store lives.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SqlitePlace {
+    /// In this file, made if it is missing.
+    File(PathBuf),
+    /// In memory, gone when the store is dropped.
+    Memory,
+}
+
+/// Opens a store in SQLite.
+pub async fn open_sqlite(place: SqlitePlace, limits: StoreLimits) -> Result<Arc<dyn Store>> {
+    let backend = tokio::task::spawn_blocking(move || Sqlite::open(place))
+        .await
+        .map_err(|error| Error::Unavailable(error.to_string()))??;
+    Ok(Arc::new(SqlStore { backend, limits }))
+}
+
+/// The database behind a store.
+#[derive(Debug)]
+struct Sqlite {
+    writer: Writer,
+    readers: Option<Arc<Readers>>,
+    indexes: ScopeIndexes,
+}
+
+#[derive(Debug)]
+struct Readers {
+    path: PathBuf,
+    idle: Mutex<Vec<Connection>>,
+}
+
+impl Sqlite {
+    fn open(place: SqlitePlace) -> Result<Self> {
+        let (connection, readers) = match place {
+            SqlitePlace::Memory => (Connection::open_in_memory().map_err(connection::error)?, None),
+            SqlitePlace::File(path) => {
+                let connection = Connection::open(&path)
+                    .map_err(|error| Error::Unavailable(format!("{}: {error}", path.display())))?;
+                let readers = Readers {
+                    path,
+                    idle: Mutex::default(),
+                };
+                (connection, Some(Arc::new(readers)))
+            }
+        };
+        configure(&connection)?;
+        connection
+            .execute_batch("BEGIN IMMEDIATE")
+            .map_err(connection::error)?;
+        migrate(&mut Transaction::new(&connection))?;
+        connection.execute_batch("COMMIT").map_err(connection::error)?;
+        Ok(Self {
+            writer: Writer::start(connection)?,
+            readers,
+            indexes: ScopeIndexes::default(),
+        })
+    }
+}
+
+fn configure(connection: &Connection) -> Result<()> {
+    connection.set_prepared_statement_cache_capacity(128);
+    connection
+        .execute_batch(
+            "PRAGMA busy_timeout = 10000; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;
+             PRAGMA foreign_keys = ON; PRAGMA cache_size = -65536; PRAGMA temp_store = MEMORY;",
+        )
+        .map_err(connection::error)
+}
+
+impl Readers {
+    fn take(&self) -> Result<Connection> {
+        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        match idle {
+            Some(connection) => Ok(connection),
+            None => open_reader(&self.path),
+        }
+    }
+
+    fn give_back(&self, connection: Connection) {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        if idle.len() < READERS_KEPT {
+            idle.push(connection);
+        }
+    }
+}
+
+fn open_reader(path: &Path) -> Result<Connection> {
+    let connection = Connection::open(path).map_err(connection::error)?;
+    configure(&connection)?;
+    connection
+        .execute_batch("PRAGMA query_only = ON")
+        .map_err(connection::error)?;
+    Ok(connection)
+}
+
+impl Backend for Sqlite {
+    async fn read<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut dyn Sql) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        // A database in memory has one connection; its readers queue with the writers.
+        let Some(readers) = self.readers.clone() else {
+            return self.writer.run(work).await;
+        };
+        let read = move || {
+            let connection = readers.take()?;
+            connection.execute_batch("BEGIN").map_err(connection::error)?;
+            let answer = work(&mut Transaction::new(&connection));
+            if connection.execute_batch("COMMIT").is_ok() {
+                readers.give_back(connection);
+            }
+            answer
+        };
+        tokio::task::spawn_blocking(read)
+            .await
+            .map_err(|error| Error::Database(format!("a reader failed: {error}")))?
+    }
+
+    async fn write<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut dyn Sql) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        self.writer.run(work).await
+    }
+
+    fn indexes(&self) -> Option<ScopeIndexes> {
+        Some(self.indexes.clone())
+    }
+}

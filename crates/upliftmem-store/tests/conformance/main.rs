@@ -1,0 +1,94 @@
+//! One suite for every store: SQLite in a file, SQLite in memory, PostgreSQL.
+//!
+//! PostgreSQL is tested when `UPLIFTMEM_TEST_POSTGRES` has its address; `cargo xtask ci` starts one.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    reason = "a test says what fails by failing"
+)]
+
+mod files;
+mod journal;
+mod leaks;
+mod memories;
+mod recall;
+mod reembed;
+mod schema;
+mod support;
+mod tasks;
+mod tickets;
+
+/// Runs every named test of the suite on every store.
+macro_rules! conformance {
+    ($($subject:ident: $($test:ident),+ $(,)?;)+) => {
+        mod sqlite_file { $(mod $subject { $(
+            #[tokio::test]
+            async fn $test() {
+                let place = crate::support::SqliteFile::new();
+                crate::$subject::$test(place.open().await).await;
+            }
+        )+ })+ }
+        mod sqlite_memory { $(mod $subject { $(
+            #[tokio::test]
+            async fn $test() {
+                crate::$subject::$test(crate::support::sqlite_memory().await).await;
+            }
+        )+ })+ }
+        mod postgres { $(mod $subject { $(
+            #[tokio::test]
+            async fn $test() {
+                if let Some(place) = crate::support::PostgresSchema::new() {
+                    crate::$subject::$test(place.open().await).await;
+                }
+            }
+        )+ })+ }
+    };
+}
+
+conformance! {
+    memories:
+        a_batch_says_what_became_of_each_item,
+        what_is_stored_reads_back_whole,
+        duplicates_are_recognised_until_they_expire,
+        limits_are_named,
+        quarantine_and_release,
+        superseding_links_both_and_retires_one,
+        deleted_memories_are_gone,
+        pages_follow_creation_order,
+        versions_grow_with_every_change;
+    tasks:
+        tasks_are_stored_once_and_never_changed;
+    tickets:
+        a_ticket_is_leased_completed_and_counted_once,
+        a_lease_that_is_not_kept_alive_goes_to_another,
+        a_late_report_is_taken_unless_somebody_finished,
+        failures_are_retried_up_to_the_limit,
+        workers_at_once_never_get_the_same_ticket,
+        an_agents_own_execution_is_recorded_once,
+        wrong_reports_change_nothing;
+    journal:
+        entries_are_appended_in_order_and_never_changed,
+        what_is_learned_from_must_have_been_executed,
+        every_kind_reads_back_whole;
+    recall:
+        words_vectors_and_both_find_what_they_should,
+        status_and_expiry_are_applied_before_the_cut,
+        any_text_is_data,
+        another_generation_is_refused,
+        order_is_deterministic_and_ties_go_by_id,
+        large_scopes_are_searched_well_under_a_filter,
+        changes_are_seen_at_once;
+    reembed:
+        a_scope_moves_to_a_new_embedder_and_resumes,
+        a_move_can_be_given_up;
+    files:
+        memories_round_trip_to_the_byte,
+        executions_and_journal_round_trip_to_the_byte,
+        a_bad_line_is_named_and_nothing_is_imported,
+        mem0_exports_are_imported,
+        langgraph_items_are_imported,
+        text_files_are_imported_by_paragraph;
+    leaks:
+        no_method_crosses_scopes;
+}
