@@ -370,3 +370,24 @@ pub(crate) fn squared_contrasts_simd<'a, S: Simd>(
         *out = total(sums);
     }
 }
+
+/// Squared length of each column of a matrix in single precision, summed in double.
+#[pulp::with_simd(single_squares = pulp::Arch::new())]
+#[inline(always)]
+pub(crate) fn single_squares_simd<'a, S: Simd>(
+    _simd: S,
+    columns: &'a [f32],
+    width: usize,
+    out: &'a mut [f64],
+) {
+    for (out, column) in out.iter_mut().zip(columns.chunks_exact(width)) {
+        let mut sums = [0.0; LANES];
+        for values in column.as_chunks::<LANES>().0 {
+            for lane in 0..LANES {
+                let value = f64::from(values[lane]);
+                sums[lane] = value.mul_add(value, sums[lane]);
+            }
+        }
+        *out = total(sums);
+    }
+}

@@ -105,18 +105,18 @@ impl<'a> Problem<'a> {
     }
 
     /// Appends the feature contrast of the comparison at a position of a task's block, times a factor.
-    pub(crate) fn push_contrast(&self, task: usize, at: usize, factor: f64, out: &mut Vec<f64>) {
+    pub(crate) fn push_contrast<T: FromF64>(&self, task: usize, at: usize, factor: f64, out: &mut Vec<T>) {
         let width = self.belief.width();
         let [challenger, incumbent] = self.sides[at].map(usize::from);
         let (rows, count) = (self.task_rows(task), self.probes[task].len());
         let row = |side: usize| &rows[side * width..(side + 1) * width];
         if challenger >= count {
-            out.extend(row(incumbent).iter().map(|value| -factor * value));
+            out.extend(row(incumbent).iter().map(|value| T::from_f64(-factor * value)));
         } else if incumbent >= count {
-            out.extend(row(challenger).iter().map(|value| factor * value));
+            out.extend(row(challenger).iter().map(|value| T::from_f64(factor * value)));
         } else {
             let pair = row(challenger).iter().zip(row(incumbent));
-            out.extend(pair.map(|(left, right)| factor * (left - right)));
+            out.extend(pair.map(|(left, right)| T::from_f64(factor * (left - right))));
         }
     }
 
@@ -140,6 +140,23 @@ impl<'a> Problem<'a> {
             resolved: &resolved[range.clone()],
             values: &values[range],
         }
+    }
+}
+
+/// A number in the precision that is wanted.
+pub(crate) trait FromF64 {
+    fn from_f64(value: f64) -> Self;
+}
+
+impl FromF64 for f64 {
+    fn from_f64(value: f64) -> Self {
+        value
+    }
+}
+
+impl FromF64 for f32 {
+    fn from_f64(value: f64) -> Self {
+        value as Self
     }
 }
 

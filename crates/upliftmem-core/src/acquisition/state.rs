@@ -21,6 +21,8 @@ pub(crate) struct State {
     /// One padded row a task.
     pub(crate) reference: Vec<f64>,
     pub(crate) reference_variance: Vec<f64>,
+    /// How often each task's reference has changed.
+    pub(crate) reference_changes: Vec<u32>,
     /// Variance of each probe's label.
     pub(crate) label_variance: Vec<f64>,
     prior_label_variance: Vec<f64>,
@@ -39,6 +41,7 @@ impl State {
             covariance: identity(width),
             reference: Vec::with_capacity(problem.tasks() * width),
             reference_variance: Vec::with_capacity(problem.tasks()),
+            reference_changes: vec![0; problem.tasks()],
             label_variance: vec![0.0; belief.len()],
             prior_label_variance: Vec::new(),
             resolved: vec![0.0; comparisons],
@@ -211,6 +214,7 @@ impl State {
             *reference += gain * (row - *reference);
         }
         self.reference_variance[task] = gain * noise;
+        self.reference_changes[task] += 1;
     }
 
     /// Label variances of one task from scratch.
