@@ -5,10 +5,16 @@
 
 mod error;
 mod ledger;
+pub mod objectives;
+mod revision;
+mod schedule;
+pub mod statistics;
 mod utility;
 mod vocabulary;
 
 pub use error::{InvalidInput, Result};
 pub use ledger::{Ledger, LedgerLine};
+pub use revision::{Revision, RevisionEnd, RevisionRule, RevisionStep, SelectedVersion};
+pub use schedule::{Schedule, ScheduleRule, ScheduleStep, UpdateRule};
 pub use utility::UtilityRule;
 pub use vocabulary::*;
