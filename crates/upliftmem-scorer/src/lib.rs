@@ -4,13 +4,15 @@
 
 mod compact;
 mod embedding;
+mod ensemble;
 mod error;
 mod scorer;
 
 pub use compact::{
     CompactLearner, CompactScorer, CompactSettings, FeatureMap, FitReport, Label, LabelKind, Parameter,
-    Parameters, TaskSets,
+    Parameters, Sharpening, TaskSets,
 };
 pub use embedding::Embedding;
+pub use ensemble::Ensemble;
 pub use error::{Result, ScorerError};
 pub use scorer::{Ask, MemoryInput, ScorerVersion, Scores, SetScorer, TaskInput, TaskScorer};

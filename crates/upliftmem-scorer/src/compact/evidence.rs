@@ -108,6 +108,12 @@ impl Problem {
         }
     }
 
+    /// The observed values.
+    #[cfg(test)]
+    pub(crate) fn values(&self) -> &[f64] {
+        &self.values
+    }
+
     fn tabulate(&self, kernel: &Kernel) -> Tabulated<'_> {
         Tabulated {
             tasks: &self.tasks,

@@ -84,9 +84,9 @@ impl CompactScorer {
         let total: f64 = residual.iter().sum();
         let mut features = vec![Vec::new(); places.len()];
         for _ in 0..dimension_max {
-            let (pivot, &largest) = match residual.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1)) {
-                Some(found) => found,
-                None => break,
+            let Some((pivot, &largest)) = residual.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1))
+            else {
+                break;
             };
             if largest <= 1e-12 || residual.iter().sum::<f64>() <= tolerance * total {
                 break;

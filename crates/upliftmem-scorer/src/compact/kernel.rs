@@ -4,12 +4,13 @@
 //!
 //! ```text
 //! base(c) + [S not empty] any + |S| count
-//!         + sum over members m of  gate(c, m) (common(c) + text(c, m) + identity(c, m))
+//!         + sum over members m of  nearness(c, m) near(c)
+//!                                  + gate(c, m) (common(c) + text(c, m) + identity(c, m))
 //!         + sum over pairs m < n of gate(c, m) gate(c, n) pair(c, m, n)
 //! ```
 //!
 //! with independent zero-mean Gaussian processes for the named parts. `gate` opens with the similarity of task
-//! and memory. Effects have a share that is common to all tasks and a share that fades with the distance of
+//! and memory, `nearness` with their plain similarity, word for word. Effects have a share that is common to all tasks and a share that fades with the distance of
 //! tasks; `text` is shared by memories of similar text. All effects may fade with time (drift).
 
 use super::{
@@ -52,6 +53,9 @@ pub(crate) struct Kernel {
     text_scale: f64,
     gate_centre: f64,
     gate_width: f64,
+    pub(crate) near: f64,
+    near_centre: f64,
+    near_width: f64,
     /// Fading per unit of time; `time_unit` is the span of time that the rate refers to.
     drift: f64,
 }
@@ -96,16 +100,21 @@ impl Kernel {
             text_scale: parameters.get(Parameter::TextScale),
             gate_centre: parameters.get(Parameter::GateCentre),
             gate_width: parameters.get(Parameter::GateWidth),
+            near: square(Parameter::NearSd),
+            near_centre: parameters.get(Parameter::NearCentre),
+            near_width: parameters.get(Parameter::NearWidth),
             drift: parameters.get(Parameter::DriftRate) / span.max(f64::MIN_POSITIVE),
         }
     }
 
     /// How far the gate is open at a standardised relevance, and its derivatives in centre and log width.
     pub(crate) fn gate(&self, relevance: f64) -> [f64; 3] {
-        let x = (relevance - self.gate_centre) / self.gate_width;
-        let open = sigmoid(x);
-        let slope = open * (1.0 - open);
-        [open, -slope / self.gate_width, -slope * x]
+        gate(relevance, self.gate_centre, self.gate_width)
+    }
+
+    /// How far a memory of this plain similarity counts as very similar, and derivatives in centre and log width.
+    pub(crate) fn nearness(&self, similarity: f64) -> [f64; 3] {
+        gate(similarity, self.near_centre, self.near_width)
     }
 
     /// The part of base and task that two tasks share.
@@ -199,7 +208,7 @@ impl Kernel {
         self.any
             + self.count * x.size() * y.size()
             + self.common * x.open[0] * y.open[0] * fade
-            + own * (self.share + (1.0 - self.share) * fade)
+            + (own + self.near * x.near[0] * y.near[0]) * (self.share + (1.0 - self.share) * fade)
     }
 
     fn value_and_gradient<const GRADIENT: bool>(
@@ -245,11 +254,13 @@ impl Kernel {
         value += effect * remembered;
         if GRADIENT {
             let mut add = |parameter: Parameter, slope: f64| {
-                gradient[parameter as usize] += weight * remembered * slope
+                gradient[parameter as usize] += weight * remembered * slope;
             };
             let pairs = Self::pairs(&overlap);
             let mix = self.share + (1.0 - self.share) * fade;
-            let own = self.text * overlap.text[0] + self.identity * overlap.identity[0] + self.pair * pairs;
+            let near = self.near * x.near[0] * y.near[0];
+            let own =
+                self.text * overlap.text[0] + self.identity * overlap.identity[0] + self.pair * pairs + near;
             let common = self.common * x.open[0] * y.open[0];
             let fade_slope = fade * (1.0 - similarity) / self.effect_scale;
             add(Parameter::AnySd, 2.0 * self.any);
@@ -277,6 +288,11 @@ impl Kernel {
                 let open = x.open[at] * y.open[0] + x.open[0] * y.open[at];
                 add(parameter, own * mix + self.common * open * fade);
             }
+            add(Parameter::NearSd, 2.0 * near * mix);
+            for (at, parameter) in [(1, Parameter::NearCentre), (2, Parameter::NearWidth)] {
+                let slope = x.near[at] * y.near[0] + x.near[0] * y.near[at];
+                add(parameter, self.near * slope * mix);
+            }
             add(
                 Parameter::DriftRate,
                 -effect * (x.time - y.time).abs() * self.drift,
@@ -284,4 +300,12 @@ impl Kernel {
         }
         value
     }
+}
+
+/// A logistic step, and its derivatives in centre and log width.
+fn gate(value: f64, centre: f64, width: f64) -> [f64; 3] {
+    let x = (value - centre) / width;
+    let open = sigmoid(x);
+    let slope = open * (1.0 - open);
+    [open, -slope / width, -slope * x]
 }

@@ -13,9 +13,9 @@ use super::{
     posterior::Posterior,
     query::Query,
     registry::Registry,
-    row::{RelevanceScale, Row},
+    row::{RelevanceScale, Row, Standard},
     snapshot::CompactScorer,
-    space::Space,
+    space::{Sharpening, Space},
 };
 use crate::{
     Embedding, ScorerError, ScorerVersion,
@@ -38,6 +38,8 @@ pub struct CompactSettings {
     pub evidence_max: usize,
     /// Evaluations of the marginal likelihood in the final search.
     pub evaluations_max: usize,
+    /// How texts are placed among tasks; chosen by marginal likelihood if not given.
+    pub sharpening: Option<Sharpening>,
     /// Growth of the number of labels that makes a refit worthwhile.
     pub refit_growth: f64,
 }
@@ -51,6 +53,7 @@ impl Default for CompactSettings {
             inducing_max: 1_500,
             evidence_max: 700,
             evaluations_max: 30,
+            sharpening: None,
             refit_growth: 1.25,
         }
     }
@@ -117,8 +120,8 @@ pub struct FitReport {
     pub evaluations: usize,
     /// Log marginal likelihood of those labels, at the hyper-parameters chosen.
     pub log_evidence: f64,
-    /// How often texts were sharpened by their second moments (0, 1 or 2): chosen by marginal likelihood too.
-    pub sharpening: u32,
+    /// How texts are compared: chosen by marginal likelihood too.
+    pub sharpening: Sharpening,
     /// The hyper-parameters.
     pub parameters: Parameters,
     /// With inducing rows, the share of the labels' prior variance that they can not express.
@@ -178,7 +181,7 @@ impl CompactLearner {
             labels: Vec::new(),
             fitted_labels: 0,
             kernel: Arc::new(kernel),
-            scale: RelevanceScale { mean: 0.0, sd: 0.1 },
+            scale: RelevanceScale::UNKNOWN,
             posterior: Posterior::empty(),
             level: 0.0,
             ceiling: None,
@@ -226,10 +229,7 @@ impl CompactLearner {
     /// labels that do not fit the kind the learner was set up for.
     pub fn observe(&mut self, label: &Label) -> Result<()> {
         let stored = self.checked(label)?;
-        if let Some(reference) = label.reference {
-            let next = u32::try_from(self.references.len()).unwrap_or(u32::MAX);
-            self.references.entry(reference).or_insert(next);
-        }
+        self.remember_reference(label);
         let row = self.row(&self.registry, &self.kernel, self.scale, &stored);
         let candidates = stored.memories.clone();
         let query = Query::new(&self.registry, &self.kernel, stored.task, candidates, stored.time);
@@ -249,6 +249,21 @@ impl CompactLearner {
             })?;
         self.labels.push(stored);
         Ok(())
+    }
+
+    /// Takes one more label without conditioning on it: the next refit will. For bringing in many at once.
+    pub fn hold(&mut self, label: &Label) -> Result<()> {
+        let stored = self.checked(label)?;
+        self.remember_reference(label);
+        self.labels.push(stored);
+        Ok(())
+    }
+
+    fn remember_reference(&mut self, label: &Label) {
+        if let Some(reference) = label.reference {
+            let next = u32::try_from(self.references.len()).unwrap_or(u32::MAX);
+            self.references.entry(reference).or_insert(next);
+        }
     }
 
     fn checked(&self, label: &Label) -> Result<Stored> {
@@ -379,8 +394,24 @@ impl CompactLearner {
         })
     }
 
-    /// Compares degrees of sharpening on a few labels.
-    fn choose_space(&self, frame: &Frame) -> Result<(u32, Trial)> {
+    /// Conditions on all labels anew, with the hyper-parameters as they are.
+    #[cfg(test)]
+    pub(super) fn recondition(&mut self) -> Result<()> {
+        let mut frame = Frame::of(&self.settings, &self.labels);
+        frame.level = self.level;
+        let kernel = Arc::clone(&self.kernel);
+        self.posterior = self.condition(&self.registry, &kernel, self.scale, &frame)?.0;
+        Ok(())
+    }
+
+    /// What the posterior was conditioned on, in the order of its labels.
+    #[cfg(test)]
+    pub(super) fn centred_values(&self) -> Vec<f64> {
+        self.labels.iter().map(|label| label.value - self.level).collect()
+    }
+
+    /// Compares ways of placing texts on a few labels.
+    fn choose_space(&self, frame: &Frame) -> Result<(Sharpening, Trial)> {
         let tasks: Vec<Embedding> = self.registry.tasks.iter().map(|t| t.embedding.clone()).collect();
         let memories: Vec<Embedding> = self
             .registry
@@ -389,9 +420,12 @@ impl CompactLearner {
             .map(|m| m.embedding.clone())
             .collect();
         let few = spaced(self.labels.len(), self.settings.evidence_max.min(TRIAL_LABELS));
-        let mut best: Option<(u32, f64, Registry)> = None;
+        let mut best: Option<(Sharpening, f64, Registry)> = None;
         let mut evaluations = 0;
-        for steps in 0..=2 {
+        for steps in Sharpening::ALL {
+            if self.settings.sharpening.is_some_and(|given| given != steps) {
+                continue;
+            }
             let space = Space::fit(self.dimension.unwrap_or(0), &tasks, &memories, steps);
             let registry = self.registry.moved(space);
             let found = self.search(&registry, frame, &few, TRIAL_EVALUATIONS)?;
@@ -417,11 +451,15 @@ impl CompactLearner {
     }
 
     fn relevance_scale(&self, registry: &Registry) -> RelevanceScale {
-        RelevanceScale::of(
+        let pairs = || {
             self.labels
                 .iter()
-                .flat_map(|label| label.memories.iter().map(|&m| registry.relevance(label.task, m))),
-        )
+                .flat_map(|label| label.memories.iter().map(|&memory| (label.task, memory)))
+        };
+        RelevanceScale {
+            sharp: Standard::fit(pairs().map(|(task, memory)| registry.relevance(task, memory))),
+            plain: Standard::fit(pairs().map(|(task, memory)| registry.plain_similarity(task, memory))),
+        }
     }
 
     fn problem(

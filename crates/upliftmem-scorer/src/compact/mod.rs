@@ -2,6 +2,8 @@
 //!
 //! Paper: sec. probing and app. observation say what a belief is; here mean and covariance come from one model.
 
+#[cfg(test)]
+mod checks;
 mod evidence;
 mod factor;
 mod features;
@@ -22,3 +24,4 @@ pub use kernel::LabelKind;
 pub use learner::{CompactLearner, CompactSettings, FitReport, Label};
 pub use parameters::{Parameter, Parameters};
 pub use snapshot::CompactScorer;
+pub use space::Sharpening;

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 /// Number of hyper-parameters.
-pub(crate) const COUNT: usize = 17;
+pub(crate) const COUNT: usize = 20;
 
 /// One hyper-parameter. Scales are kept as logarithms, the share as a logit, the threshold as it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,6 +41,12 @@ pub enum Parameter {
     GateCentre,
     /// Width of the relevance gate, in standard deviations of similarity.
     GateWidth,
+    /// Standard deviation of the effect of being very similar to the task, whatever the memory.
+    NearSd,
+    /// Plain similarity of task and memory from which a memory counts as very similar.
+    NearCentre,
+    /// Width of that transition.
+    NearWidth,
     /// How much effects are forgotten over the time the labels span.
     DriftRate,
 }
@@ -64,6 +70,9 @@ impl Parameter {
         Self::TextScale,
         Self::GateCentre,
         Self::GateWidth,
+        Self::NearSd,
+        Self::NearCentre,
+        Self::NearWidth,
         Self::DriftRate,
     ];
 
@@ -85,6 +94,9 @@ impl Parameter {
             Self::TextScale => (0.3, 0.8),
             Self::GateCentre => (0.0, 1.0),
             Self::GateWidth => (0.4, 1.0),
+            Self::NearSd => (0.08, 0.8),
+            Self::NearCentre => (1.5, 1.0),
+            Self::NearWidth => (0.4, 1.0),
             Self::DriftRate => (0.05, 1.5),
         }
     }
@@ -112,6 +124,7 @@ impl Parameter {
                 | Self::TextSd
                 | Self::IdentitySd
                 | Self::PairSd
+                | Self::NearSd
         )
     }
 }
@@ -130,7 +143,7 @@ impl Parameters {
             point: Parameter::ALL.map(|parameter| {
                 let (natural, _) = parameter.prior();
                 match parameter {
-                    Parameter::GateCentre => natural,
+                    Parameter::GateCentre | Parameter::NearCentre => natural,
                     Parameter::Share => (natural / (1.0 - natural)).ln(),
                     _ if parameter.scales_with_utility() => (natural * unit).ln(),
                     _ => natural.ln(),
@@ -143,7 +156,7 @@ impl Parameters {
     pub fn get(&self, parameter: Parameter) -> f64 {
         let transformed = self.point[parameter as usize];
         match parameter {
-            Parameter::GateCentre => transformed,
+            Parameter::GateCentre | Parameter::NearCentre => transformed,
             Parameter::Share => sigmoid(transformed),
             _ => transformed.exp(),
         }
@@ -153,7 +166,7 @@ impl Parameters {
     #[must_use]
     pub fn with(mut self, parameter: Parameter, natural: f64) -> Self {
         self.point[parameter as usize] = match parameter {
-            Parameter::GateCentre => natural,
+            Parameter::GateCentre | Parameter::NearCentre => natural,
             Parameter::Share => (natural / (1.0 - natural)).ln(),
             _ => natural.ln(),
         };

@@ -26,6 +26,9 @@ pub(crate) struct Registry {
 #[derive(Debug, Clone)]
 pub(crate) struct Text {
     pub(crate) embedding: Embedding,
+    /// The centred embedding.
+    centred: Point,
+    /// Where it lies among the tasks.
     pub(crate) point: Point,
 }
 
@@ -58,9 +61,11 @@ impl Registry {
     }
 
     fn place(&self, embedding: &Embedding, side: Side) -> Text {
+        let centred = self.space.centred(embedding, side);
         Text {
             embedding: embedding.clone(),
-            point: self.space.point(embedding, side),
+            point: self.space.place(&centred),
+            centred,
         }
     }
 
@@ -68,7 +73,7 @@ impl Registry {
         let row = self
             .memories
             .iter()
-            .map(|known| dot(&known.point, &text.point))
+            .map(|known| dot(&known.centred, &text.centred))
             .collect();
         self.similarity.push(row);
         self.memories.push(text);
@@ -141,6 +146,14 @@ impl Registry {
         dot(
             &self.tasks[task as usize].point,
             &self.memories[memory as usize].point,
+        )
+    }
+
+    /// How similar a memory's text is to a task's, word for word.
+    pub(crate) fn plain_similarity(&self, task: u32, memory: u32) -> f64 {
+        dot(
+            &self.tasks[task as usize].centred,
+            &self.memories[memory as usize].centred,
         )
     }
 

@@ -47,7 +47,7 @@ impl Terms {
             single: Vec::with_capacity(count),
             pair: vec![0.0; count * count],
         };
-        let mut common = 0.0;
+        let (mut common, mut near) = (0.0, 0.0);
         for (row, weight) in labels {
             let task = row.task as usize;
             if kind == LabelKind::Smoothed {
@@ -62,6 +62,7 @@ impl Terms {
             terms.count += weight * kernel.count * row.size();
             common += weight * kernel.common * row.open[0] * fades[task];
             let mixed = weight * (kernel.share + (1.0 - kernel.share) * fades[task]);
+            near += mixed * kernel.near * row.near[0];
             for (i, m) in row.members.iter().enumerate() {
                 effects[m.memory as usize] += mixed * m.gate[0];
                 let slot = query.slot(m.memory);
@@ -79,19 +80,21 @@ impl Terms {
                 }
             }
         }
-        let gates: Vec<f64> = query
+        let (gates, nearness): (Vec<f64>, Vec<f64>) = query
             .candidates
             .iter()
             .map(|&memory| {
-                let relevance = (registry.relevance(query.task, memory) - scale.mean) / scale.sd;
-                kernel.gate(relevance)[0]
+                let [relevance, similarity] = scale.relevance(registry, query.task, memory);
+                (kernel.gate(relevance)[0], kernel.nearness(similarity)[0])
             })
-            .collect();
+            .unzip();
         for (slot, &memory) in query.candidates.iter().enumerate() {
             let shared = super::space::dot(&query.texts(slot)[..known], &effects);
             let identity = effects.get(memory as usize).copied().unwrap_or(0.0);
             let own = kernel.identity * identity + kernel.text * shared;
-            terms.single.push(gates[slot] * (common + own));
+            terms
+                .single
+                .push(gates[slot] * (common + own) + nearness[slot] * near);
             for (other, gate) in gates.iter().enumerate() {
                 terms.pair[slot * count + other] *= gates[slot] * gate;
             }
