@@ -237,7 +237,9 @@ fn new_tasks_and_memories_are_scored_at_once_and_are_uncertain() {
         "{:?}",
         known.deviations
     );
-    assert!(unseen.deviations[0] > known.deviations[0]);
+    // A new task of a known kind is as well known as its kind; a new memory is not known anywhere.
+    assert!(unseen.deviations[0] > 0.01);
+    assert!(unseen.deviations[1] > 1.5 * unseen.deviations[0]);
 }
 
 #[test]
