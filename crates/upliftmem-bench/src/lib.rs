@@ -18,6 +18,7 @@
 //! ```
 
 pub mod baselines;
+pub mod learning;
 mod lexical;
 pub mod worlds;
 

@@ -1,0 +1,232 @@
+//! What the labels say: weights for the mean, and the precision for the covariance.
+
+use std::sync::Arc;
+
+use faer::{Accum, Mat, MatMut, MatRef, Par, linalg::matmul::matmul};
+use rayon::prelude::*;
+
+use super::{evidence::Problem, factor::Factor, kernel::Kernel, query::Query, row::Row};
+
+/// Columns that one thread solves at a time.
+const CHUNK: usize = 256;
+
+/// A Gaussian posterior. The mean at x is the sum over rows of weight times covariance with x; the covariance
+/// of x and y is k(x, y) - k(x)' Q k(y).
+#[derive(Debug, Clone)]
+pub(crate) struct Posterior {
+    pub(crate) rows: Vec<Arc<Row>>,
+    pub(crate) weights: Vec<f64>,
+    precision: Precision,
+}
+
+/// The matrix Q, factored.
+#[derive(Debug, Clone)]
+enum Precision {
+    /// Q = K^-1 over all labels. `whitened` is L^-1 y.
+    Exact { factor: Factor, whitened: Vec<f64> },
+    /// Q = U^-1 - A^-1 over inducing rows: U their covariance, A = U + C C' / noise with C their covariance
+    /// with all labels. `target` is C y / noise.
+    Inducing {
+        prior: Factor,
+        data: Factor,
+        target: Vec<f64>,
+    },
+}
+
+impl Posterior {
+    /// Before any label.
+    pub(crate) fn empty() -> Self {
+        Self {
+            rows: Vec::new(),
+            weights: Vec::new(),
+            precision: Precision::Exact {
+                factor: Factor::default(),
+                whitened: Vec::new(),
+            },
+        }
+    }
+
+    /// Exact conditioning on all rows; `None` if their covariance is not positive definite.
+    pub(crate) fn exact(
+        problem: &Problem,
+        kernel: &Kernel,
+        rows: Vec<Arc<Row>>,
+        values: &[f64],
+    ) -> Option<Self> {
+        let cells = problem.covariance(kernel, &problem.gated(kernel));
+        let factor = Factor::of(&cells, rows.len())?;
+        let mut whitened = values.to_vec();
+        factor.forward(&mut whitened);
+        let mut weights = whitened.clone();
+        factor.backward(&mut weights);
+        Some(Self {
+            rows,
+            weights,
+            precision: Precision::Exact { factor, whitened },
+        })
+    }
+
+    /// Conditioning through inducing rows, which are the first ones of `all`. Also returns the share of the
+    /// labels' prior variance that the inducing rows can not express.
+    pub(crate) fn inducing(
+        problem: &Problem,
+        kernel: &Kernel,
+        all: &[Row],
+        inducing: Vec<Arc<Row>>,
+        values: &[f64],
+    ) -> Option<(Self, f64)> {
+        let few = inducing.len();
+        let cells = problem.cross(kernel, all, few);
+        let cross = MatRef::from_column_major_slice(&cells, few, all.len());
+        let square = Mat::from_fn(few, few, |i, j| {
+            cross[(i, j)] + if i == j { 1e-8 * cross[(i, i)] } else { 0.0 }
+        });
+        let prior = Factor::of(&columns(&square), few)?;
+        let mut whitened = cells.clone();
+        whitened.par_chunks_mut(few * CHUNK).for_each(|part| {
+            let columns = part.len() / few;
+            prior.forward_many(MatMut::from_column_major_slice_mut(part, few, columns));
+        });
+        let total: f64 = all.iter().map(|row| problem.variance(kernel, row)).sum();
+        let expressed = super::space::dot(&whitened, &whitened);
+        let mut sum = square;
+        matmul(
+            sum.as_mut(),
+            Accum::Add,
+            cross,
+            cross.transpose(),
+            1.0 / kernel.noise,
+            Par::Seq,
+        );
+        let data = Factor::of(&columns(&sum), few)?;
+        let mut target = vec![0.0; few];
+        for (j, value) in values.iter().enumerate() {
+            for (sum, cell) in target.iter_mut().zip(cross.col(j).iter()) {
+                *sum += cell * value / kernel.noise;
+            }
+        }
+        let mut posterior = Self {
+            rows: inducing,
+            weights: Vec::new(),
+            precision: Precision::Inducing { prior, data, target },
+        };
+        posterior.weigh();
+        Some((posterior, 1.0 - expressed / total))
+    }
+
+    fn weigh(&mut self) {
+        match &self.precision {
+            Precision::Exact { factor, whitened } => {
+                self.weights = whitened.clone();
+                factor.backward(&mut self.weights);
+            }
+            Precision::Inducing { data, target, .. } => {
+                self.weights = target.clone();
+                data.forward(&mut self.weights);
+                data.backward(&mut self.weights);
+            }
+        }
+    }
+
+    /// Takes one more label; `cross` is its covariance with the rows. `None` (and no change) if it can not be.
+    pub(crate) fn append(
+        &mut self,
+        kernel: &Kernel,
+        row: Row,
+        cross: Vec<f64>,
+        variance: f64,
+        value: f64,
+    ) -> Option<()> {
+        match &mut self.precision {
+            Precision::Exact { factor, whitened } => {
+                let new = factor.append(cross, variance + kernel.noise)?;
+                let (own, old) = new.split_last()?;
+                whitened.push((value - super::space::dot(old, whitened)) / own);
+                self.rows.push(Arc::new(row));
+            }
+            Precision::Inducing { data, target, .. } => {
+                for (sum, cell) in target.iter_mut().zip(&cross) {
+                    *sum += cell * value / kernel.noise;
+                }
+                let scale = kernel.noise.sqrt();
+                data.add_outer(cross.into_iter().map(|cell| cell / scale).collect());
+            }
+        }
+        self.weigh();
+        Some(())
+    }
+
+    /// Q times a vector.
+    pub(crate) fn reduce(&self, cross: &[f64]) -> Vec<f64> {
+        let solve = |factor: &Factor| {
+            let mut x = cross.to_vec();
+            factor.forward(&mut x);
+            factor.backward(&mut x);
+            x
+        };
+        match &self.precision {
+            Precision::Exact { factor, .. } => solve(factor),
+            Precision::Inducing { prior, data, .. } => solve(prior)
+                .iter()
+                .zip(solve(data))
+                .map(|(prior, data)| prior - data)
+                .collect(),
+        }
+    }
+
+    /// The prior variance that the labels explain of each row of one query: k' Q k.
+    pub(crate) fn explained(&self, cross: &Mat<f64>) -> Vec<f64> {
+        let squares = |factor: &Factor| -> Vec<f64> {
+            let mut x = cross.clone();
+            factor.forward_many(x.as_mut());
+            (0..x.ncols()).map(|j| x.col(j).squared_norm_l2()).collect()
+        };
+        match &self.precision {
+            Precision::Exact { factor, .. } => squares(factor),
+            Precision::Inducing { prior, data, .. } => squares(prior)
+                .iter()
+                .zip(squares(data))
+                .map(|(prior, data)| prior - data)
+                .collect(),
+        }
+    }
+
+    /// The prior covariance that the labels explain between all rows of one query.
+    pub(crate) fn explained_covariance(&self, cross: &Mat<f64>) -> Mat<f64> {
+        let products = |factor: &Factor| {
+            let mut x = cross.clone();
+            factor.forward_many(x.as_mut());
+            let mut out = Mat::zeros(x.ncols(), x.ncols());
+            matmul(
+                out.as_mut(),
+                Accum::Replace,
+                x.transpose(),
+                x.as_ref(),
+                1.0,
+                Par::Seq,
+            );
+            out
+        };
+        match &self.precision {
+            Precision::Exact { factor, .. } => products(factor),
+            Precision::Inducing { prior, data, .. } => products(prior) - products(data),
+        }
+    }
+
+    /// Covariance of the uplifts of a query's sets with all labels: one column a set.
+    pub(crate) fn cross(&self, kernel: &Kernel, query: &Query, sets: &[Row]) -> Mat<f64> {
+        let mut cross = Mat::zeros(self.rows.len(), sets.len());
+        for (j, set) in sets.iter().enumerate() {
+            for (cell, row) in cross.col_mut(j).iter_mut().zip(&self.rows) {
+                *cell = kernel.effect_covariance(query, set, row);
+            }
+        }
+        cross
+    }
+}
+
+fn columns(matrix: &Mat<f64>) -> Vec<f64> {
+    (0..matrix.ncols())
+        .flat_map(|j| (0..matrix.nrows()).map(move |i| matrix[(i, j)]))
+        .collect()
+}

@@ -1,0 +1,27 @@
+//! What can go wrong while scoring or learning, split by who must act.
+
+use upliftmem_core::InvalidInput;
+
+/// The failures of this crate.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum ScorerError {
+    /// The caller's input can not be scored or learned from; nothing was changed.
+    #[error(transparent)]
+    Invalid(#[from] InvalidInput),
+    /// The arithmetic broke down on valid input: a fault of the model, worth a report.
+    #[error("numerical failure in {step}: {problem}")]
+    Numerical {
+        /// Where it happened.
+        step: &'static str,
+        /// What was found there.
+        problem: String,
+    },
+}
+
+/// Shorthand for everything that scores or learns.
+pub type Result<T, E = ScorerError> = std::result::Result<T, E>;
+
+/// Refuses input by name.
+pub(crate) fn invalid(what: impl std::fmt::Display, problem: impl std::fmt::Display) -> ScorerError {
+    ScorerError::Invalid(InvalidInput::new(what, problem))
+}
