@@ -245,7 +245,8 @@ proptest! {
         let pair = coverage(&world, policy(temperature, 0.0), &set(&[1, 2]));
         let bound = f64::min(1.0, 2.0 * (-harm / temperature).exp());
         prop_assert!((pair.coverage_upper_bound() / bound - 1.0).abs() < 1e-12);
-        prop_assert!(pair.coverage_probability() <= bound);
+        // In the limit the two are equal; the last bits may differ.
+        prop_assert!(pair.coverage_probability() <= bound * (1.0 + 1e-12));
         prop_assert!((pair.path_deficit.unwrap() - harm).abs() < 1e-12);
         // By hand: two orders, each adding one harmful memory among three actions and then choosing to go on.
         let first = (-harm / temperature).exp();
