@@ -182,7 +182,7 @@ fn fetch_promising(
     collection: Collection,
     n: usize,
 ) -> Result<Vec<Posting>> {
-    let mut open: Vec<(f64, i64, Vec<(u64, u32)>)> = found
+    let mut open: Vec<_> = found
         .into_iter()
         .map(|(number, mut found)| {
             // Both databases add up a memory's words in the same order, so that both get the same bits.
