@@ -23,7 +23,7 @@ use upliftmem_store::*;
 
 use crate::{
     data::{Data, scope},
-    measure::{Latencies, disk, memory_mib},
+    measure::{Latencies, disk, memory_mib, processor_ms},
 };
 
 /// Candidates a recall returns, and queries that are measured.
@@ -42,7 +42,9 @@ fn main() {
         .enable_all()
         .build()
         .unwrap();
-    println!("| store | memories | mode | p50 ms | p99 ms | recall@50 |\n|---|---|---|---|---|---|");
+    println!(
+        "| store | memories | mode | p50 ms | p99 ms | processor ms | recall@50 |\n|---|---|---|---|---|---|---|"
+    );
     let mut notes = Vec::new();
     for size in sizes {
         let data = Data::new(size, QUERIES);
@@ -141,6 +143,7 @@ async fn recalls(name: &str, store: &dyn Store, data: &Data) {
     for mode in [RecallMode::Dense, RecallMode::Lexical, RecallMode::Hybrid] {
         let mut latencies = Latencies::default();
         let mut found = 0;
+        let before = processor_ms();
         for number in 0..QUERIES {
             let query = data.query(number, CANDIDATES, mode);
             let start = Instant::now();
@@ -152,9 +155,10 @@ async fn recalls(name: &str, store: &dyn Store, data: &Data) {
             RecallMode::Dense => format!("{:.4}", found as f64 / data.count_wanted() as f64),
             _ => "-".to_owned(),
         };
+        let processor = (processor_ms() - before) / QUERIES as f64;
         let (p50, p99) = latencies.p50_p99();
         println!(
-            "| {name} | {} | {mode:?} | {p50:.2} | {p99:.2} | {share} |",
+            "| {name} | {} | {mode:?} | {p50:.2} | {p99:.2} | {processor:.2} | {share} |",
             data.len()
         );
     }

@@ -12,7 +12,7 @@ const WORD_CHARS_MAX: usize = 48;
 /// A word counts at most so often in one memory; BM25 is flat by then.
 const COUNT_MAX: u32 = 100;
 /// Postings a query reads at most, unless its rarest word alone has more.
-const POSTINGS_MAX: u64 = 2_000;
+const POSTINGS_MAX: u64 = 1_000;
 /// Words of a query that are looked up at most.
 const QUERY_WORDS_MAX: usize = 256;
 /// Rank constant of the fusion (Cormack et al. 2009).
@@ -113,22 +113,28 @@ pub(crate) struct Collection {
     pub(crate) words: u64,
 }
 
-/// BM25 of every posting, best first, ties by id, cut to `n`.
+/// BM25 of a memory of this length with these words.
 #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^53")]
-pub(crate) fn rank(postings: Vec<Posting>, collection: Collection, n: usize) -> Vec<(MemoryId, u32, f64)> {
+pub(crate) fn score(found: &[(u64, u32)], length: u64, collection: Collection) -> f64 {
     let memories = collection.memories as f64;
     let mean_length = (collection.words as f64 / memories.max(1.0)).max(1.0);
+    let shortness = K1 * (1.0 - B + B * length as f64 / mean_length);
+    let score = found.iter().map(|&(having, count)| {
+        let having = having as f64;
+        let rarity = (1.0 + (memories - having + 0.5).max(0.0) / (having + 0.5)).ln();
+        let count = f64::from(count);
+        rarity * count * (K1 + 1.0) / (count + shortness)
+    });
+    score.sum()
+}
+
+/// The best `n` postings by BM25, ties by id.
+pub(crate) fn rank(postings: Vec<Posting>, collection: Collection, n: usize) -> Vec<(MemoryId, u32, f64)> {
     let mut scored: Vec<(MemoryId, u32, f64)> = postings
         .into_iter()
         .map(|posting| {
-            let shortness = K1 * (1.0 - B + B * posting.length as f64 / mean_length);
-            let score = posting.found.iter().map(|&(having, count)| {
-                let having = having as f64;
-                let rarity = (1.0 + (memories - having + 0.5).max(0.0) / (having + 0.5)).ln();
-                let count = f64::from(count);
-                rarity * count * (K1 + 1.0) / (count + shortness)
-            });
-            (posting.id, posting.tokens, score.sum())
+            let score = score(&posting.found, posting.length, collection);
+            (posting.id, posting.tokens, score)
         })
         .collect();
     scored.sort_by(|a, b| b.2.total_cmp(&a.2).then(a.0.cmp(&b.0)));

@@ -1,6 +1,9 @@
 //! Which words a scope's memories have: written with the memory, read by recall.
 
-use std::collections::BTreeMap;
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, BinaryHeap},
+};
 
 use upliftmem_core::MemoryId;
 
@@ -126,13 +129,13 @@ pub(crate) fn search(
     if chosen.is_empty() {
         return Ok(Vec::new());
     }
-    let postings = match sql.dialect() {
-        Dialect::Sqlite => sqlite_postings(sql, scope.number, &chosen, now)?,
-        Dialect::Postgres => postgres_postings(sql, scope.number, &chosen, now)?,
-    };
     let collection = Collection {
         memories: scope.memories,
         words: scope.words,
+    };
+    let postings = match sql.dialect() {
+        Dialect::Sqlite => sqlite_postings(sql, scope.number, &chosen, now, collection, n)?,
+        Dialect::Postgres => postgres_postings(sql, scope.number, &chosen, now)?,
     };
     Ok(lexical::rank(postings, collection, n))
 }
@@ -142,6 +145,8 @@ fn sqlite_postings(
     scope: i64,
     chosen: &[(String, u64)],
     now: Timestamp,
+    collection: Collection,
+    n: usize,
 ) -> Result<Vec<Posting>> {
     let mut found: BTreeMap<i64, Vec<(u64, u32)>> = BTreeMap::new();
     for (word, having) in chosen {
@@ -162,21 +167,58 @@ fn sqlite_postings(
             },
         )?;
     }
-    let mut postings = Vec::with_capacity(found.len());
+    fetch_promising(sql, scope, now, found, collection, n)
+}
+
+/// The rows of memories that can be among the best `n`, the most promising first.
+///
+/// A posting list says how often a word occurs but not how long the memory is. Were it as short as can be, it would
+/// score at most so much: once `n` rows score more than the next could, the rest is not read.
+fn fetch_promising(
+    sql: &mut dyn Sql,
+    scope: i64,
+    now: Timestamp,
+    found: BTreeMap<i64, Vec<(u64, u32)>>,
+    collection: Collection,
+    n: usize,
+) -> Result<Vec<Posting>> {
+    let mut open: Vec<_> = found
+        .into_iter()
+        .map(|(number, mut found)| {
+            // Both databases add up a memory's words in the same order, so that both get the same bits.
+            found.sort_unstable();
+            let shortest = found.iter().map(|&(_, count)| u64::from(count)).sum();
+            (lexical::score(&found, shortest, collection), number, found)
+        })
+        .collect();
+    open.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
     let query = "SELECT id, tokens, words FROM memories WHERE number = $1 AND scope = $2
          AND status = 'active' AND (expires_at IS NULL OR expires_at > $3)";
-    for (number, found) in found {
+    let mut postings = Vec::new();
+    // The best scores so far as sortable bits, the worst on top.
+    let mut best: BinaryHeap<Reverse<u64>> = BinaryHeap::new();
+    for (most, number, found) in open {
+        if best.len() >= n && best.peek().is_some_and(|worst| f64::from_bits(worst.0) > most) {
+            break;
+        }
         let values = [number.into(), scope.into(), now.into()];
-        let mut found = Some(found);
-        sql.each(query, &values, &mut |mut row| {
-            postings.push(Posting {
-                id: MemoryId::from_u128(row.id(0)?),
-                tokens: row.small(1)?,
-                length: row.unsigned(2)?,
-                found: found.take().unwrap_or_default(),
-            });
-            Ok(())
-        })?;
+        let Some(mut row) = sql.first(query, &values)? else {
+            continue;
+        };
+        let posting = Posting {
+            id: MemoryId::from_u128(row.id(0)?),
+            tokens: row.small(1)?,
+            length: row.unsigned(2)?,
+            found,
+        };
+        // Scores are not negative, so their bits are in the order of their values.
+        best.push(Reverse(
+            lexical::score(&posting.found, posting.length, collection).to_bits(),
+        ));
+        if best.len() > n {
+            best.pop();
+        }
+        postings.push(posting);
     }
     Ok(postings)
 }
@@ -224,7 +266,6 @@ fn postgres_postings(
         }
         Ok(())
     })?;
-    // Both databases add up a memory's words in the same order, so that both get the same bits.
     let mut postings: Vec<Posting> = postings.into_iter().map(|(_, posting)| posting).collect();
     for posting in &mut postings {
         posting.found.sort_unstable();
