@@ -99,7 +99,11 @@ fn best(runs: usize, mut work: impl FnMut() -> Result<()>) -> Result<f64> {
 }
 
 fn main() -> Result<()> {
-    // Cargo passes flags such as --bench; this program has none.
+    // Numbers of labels may be given; cargo's own flags are passed over.
+    let mut counts: Vec<usize> = std::env::args().filter_map(|word| word.parse().ok()).collect();
+    if counts.is_empty() {
+        counts = vec![300, 1_000, 2_000, 4_000, 10_000];
+    }
     let bench = Bench::new()?;
     let mut rng = ChaCha8Rng::seed_from_u64(3);
     let candidates = bench.candidates();
@@ -120,7 +124,7 @@ fn main() -> Result<()> {
     println!(
         "labels | fit s (1 thread) | fit s (2 threads) | evaluations | left out | 430 sets ms | with deviations ms | one label ms"
     );
-    for labels in [300, 1_000, 2_000, 4_000, 10_000] {
+    for labels in counts {
         let mut learner = bench.learner(labels)?;
         let pool = |threads: usize| rayon::ThreadPoolBuilder::new().num_threads(threads).build();
         let mut report = None;

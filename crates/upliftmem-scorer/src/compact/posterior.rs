@@ -9,6 +9,8 @@ use super::{evidence::Problem, factor::Factor, kernel::Kernel, query::Query, row
 
 /// Columns that one thread solves at a time.
 const CHUNK: usize = 256;
+/// Columns of a matrix product that one thread forms at a time.
+const BLOCK: usize = 128;
 
 /// A Gaussian posterior. The mean at x is the sum over rows of weight times covariance with x; the covariance
 /// of x and y is k(x, y) - k(x)' Q k(y).
@@ -89,16 +91,23 @@ impl Posterior {
         });
         let total: f64 = all.iter().map(|row| problem.variance(kernel, row)).sum();
         let expressed = super::space::dot(&whitened, &whitened);
-        let mut sum = square;
-        matmul(
-            sum.as_mut(),
-            Accum::Add,
-            cross,
-            cross.transpose(),
-            1.0 / kernel.noise,
-            Par::Seq,
-        );
-        let data = Factor::of(&columns(&sum), few)?;
+        // The lower triangle of U + C C' / noise, a block of columns a thread.
+        let mut sum = columns(&square);
+        sum.par_chunks_mut(few * BLOCK)
+            .enumerate()
+            .for_each(|(at, part)| {
+                let (first, width) = (at * BLOCK, part.len() / few);
+                let block = MatMut::from_column_major_slice_mut(part, few, width);
+                matmul(
+                    block.subrows_mut(first, few - first),
+                    Accum::Add,
+                    cross.subrows(first, few - first),
+                    cross.subrows(first, width).transpose(),
+                    1.0 / kernel.noise,
+                    Par::Seq,
+                );
+            });
+        let data = Factor::of(&sum, few)?;
         let mut target = vec![0.0; few];
         for (j, value) in values.iter().enumerate() {
             for (sum, cell) in target.iter_mut().zip(cross.col(j).iter()) {
