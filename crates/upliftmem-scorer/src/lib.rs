@@ -1,0 +1,6 @@
+//! Predicts how much a set of memories improves on no memory at all.
+
+pub mod embedder;
+mod embedding;
+
+pub use embedding::Embedding;
