@@ -2,5 +2,6 @@
 
 pub mod embedder;
 mod embedding;
+pub mod models;
 
 pub use embedding::Embedding;

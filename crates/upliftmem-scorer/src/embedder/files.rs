@@ -57,8 +57,12 @@ impl ModelDirectory {
     /// The content of a JSON file that must be there.
     pub(crate) fn json<T: DeserializeOwned>(&mut self, name: &str) -> Result<T> {
         let bytes = self.bytes(name)?;
-        serde_json::from_slice(&bytes)
-            .map_err(|error| problem(&self.file(name), format_args!("is not what was expected: {error}")))
+        serde_json::from_slice(&bytes).map_err(|error| {
+            problem(
+                &self.file(name),
+                format_args!("is not what was expected: {error}"),
+            )
+        })
     }
 
     /// The content of a JSON file, if it is there.

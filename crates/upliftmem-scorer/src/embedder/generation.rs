@@ -79,6 +79,9 @@ mod tests {
 
     #[test]
     fn people_see_the_start_of_the_hash() {
-        assert_eq!(generation("small", 4, "").to_string(), "small (4 entries, e3b0c44298fc)");
+        assert_eq!(
+            generation("small", 4, "").to_string(),
+            "small (4 entries, e3b0c44298fc)"
+        );
     }
 }

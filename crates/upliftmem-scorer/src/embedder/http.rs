@@ -194,7 +194,11 @@ impl HttpEmbedder {
         if status.is_success() {
             return self.vectors(&body, texts.len()).map_err(Failure::Final);
         }
-        let shown: String = String::from_utf8_lossy(&body).trim().chars().take(SHOWN_MAX).collect();
+        let shown: String = String::from_utf8_lossy(&body)
+            .trim()
+            .chars()
+            .take(SHOWN_MAX)
+            .collect();
         let problem = format!("answered {status}: {shown}");
         if status.as_u16() == 429 || status.is_server_error() {
             Err(Failure::Passing { problem, wait })
@@ -210,7 +214,10 @@ impl HttpEmbedder {
         let mut rows = answer.data;
         rows.sort_by_key(|row| row.index);
         if !rows.iter().map(|row| row.index).eq(0..count) {
-            return Err(format!("answered with {} vectors for {count} texts, or some twice", rows.len()));
+            return Err(format!(
+                "answered with {} vectors for {count} texts, or some twice",
+                rows.len()
+            ));
         }
         rows.into_iter()
             .map(|row| {
@@ -220,7 +227,9 @@ impl HttpEmbedder {
                     known => known,
                 };
                 if found != asked {
-                    return Err(format!("answered with a vector of {found} entries, expected {asked}"));
+                    return Err(format!(
+                        "answered with a vector of {found} entries, expected {asked}"
+                    ));
                 }
                 Embedding::new(&row.embedding).map_err(|error| error.to_string())
             })

@@ -35,6 +35,7 @@ pub use http::{HttpEmbedder, HttpSettings};
 pub use static_tokens::StaticEmbedder;
 
 pub(crate) use files::ModelDirectory;
+pub(crate) use generation::hexadecimal;
 
 use crate::Embedding;
 
@@ -82,13 +83,7 @@ fn direction(values: &[f32]) -> Result<Embedding> {
 /// angle.
 fn blank(dimension: usize) -> Vec<f32> {
     (0..dimension as u64)
-        .map(|entry| {
-            if hash::mix(entry) >> 63 == 0 {
-                1.0
-            } else {
-                -1.0
-            }
-        })
+        .map(|entry| if hash::mix(entry) >> 63 == 0 { 1.0 } else { -1.0 })
         .collect()
 }
 

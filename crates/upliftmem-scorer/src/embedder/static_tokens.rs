@@ -55,12 +55,18 @@ impl StaticEmbedder {
         if let Some(kind) = config.model_type.filter(|kind| kind != "model2vec") {
             return Err(problem(
                 &directory.file("config.json"),
-                format_args!("is the configuration of a {kind:?} model; a static model is a \"model2vec\" model"),
+                format_args!(
+                    "is the configuration of a {kind:?} model; a static model is a \"model2vec\" model"
+                ),
             ));
         }
         let tokens = Tokens::load(&mut directory, config.max_length)?;
         let bytes = directory.bytes(WEIGHTS)?;
-        let table = Table::read(&Tensors::parse(directory.file(WEIGHTS), &bytes)?, &tokens, &directory)?;
+        let table = Table::read(
+            &Tensors::parse(directory.file(WEIGHTS), &bytes)?,
+            &tokens,
+            &directory,
+        )?;
         Ok(Self {
             generation: directory.generation(table.dimension),
             unknown: tokens.unknown(),
@@ -146,8 +152,14 @@ impl Table {
         let mut sum = vec![0.0; self.dimension];
         for &token in tokens {
             let token = token as usize;
-            let row = self.row_of_token.as_ref().map_or(token, |rows| rows[token] as usize);
-            let weight = self.weight_of_token.as_ref().map_or(1.0, |weights| weights[token]);
+            let row = self
+                .row_of_token
+                .as_ref()
+                .map_or(token, |rows| rows[token] as usize);
+            let weight = self
+                .weight_of_token
+                .as_ref()
+                .map_or(1.0, |weights| weights[token]);
             let row = &self.rows[row * self.dimension..(row + 1) * self.dimension];
             for (sum, &value) in sum.iter_mut().zip(row) {
                 *sum += weight * value;

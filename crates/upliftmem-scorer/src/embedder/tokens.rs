@@ -32,8 +32,12 @@ impl Tokens {
     pub(crate) fn load(directory: &mut ModelDirectory, tokens_max: Option<usize>) -> Result<Self> {
         let bytes = directory.bytes(FILE)?;
         let file = directory.file(FILE);
-        let mut tokenizer = Tokenizer::from_bytes(&bytes)
-            .map_err(|error| problem(&file, format_args!("is not a tokenizer that is known here: {error}")))?;
+        let mut tokenizer = Tokenizer::from_bytes(&bytes).map_err(|error| {
+            problem(
+                &file,
+                format_args!("is not a tokenizer that is known here: {error}"),
+            )
+        })?;
         tokenizer.with_padding(None);
         let truncation = tokens_max.map(|max_length| TruncationParams {
             max_length,

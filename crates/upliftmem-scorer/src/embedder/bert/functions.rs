@@ -21,7 +21,13 @@ impl LayerNorm {
 
 #[pulp::with_simd(normalise_rows = pulp::Arch::new())]
 #[inline(always)]
-fn normalise_rows_simd<'a, S: Simd>(_simd: S, rows: &'a mut [f32], scale: &'a [f32], offset: &'a [f32], epsilon: f32) {
+fn normalise_rows_simd<'a, S: Simd>(
+    _simd: S,
+    rows: &'a mut [f32],
+    scale: &'a [f32],
+    offset: &'a [f32],
+    epsilon: f32,
+) {
     let width = scale.len();
     for row in rows.chunks_exact_mut(width) {
         let mean = sum(row, |value| value) / width as f32;
@@ -36,8 +42,16 @@ fn normalise_rows_simd<'a, S: Simd>(_simd: S, rows: &'a mut [f32], scale: &'a [f
 /// Adds the bias to every row, and the rows of another matrix.
 #[pulp::with_simd(add_bias_and_rows = pulp::Arch::new())]
 #[inline(always)]
-pub(super) fn add_bias_and_rows_simd<'a, S: Simd>(_simd: S, rows: &'a mut [f32], bias: &'a [f32], more: &'a [f32]) {
-    for (row, more) in rows.chunks_exact_mut(bias.len()).zip(more.chunks_exact(bias.len())) {
+pub(super) fn add_bias_and_rows_simd<'a, S: Simd>(
+    _simd: S,
+    rows: &'a mut [f32],
+    bias: &'a [f32],
+    more: &'a [f32],
+) {
+    for (row, more) in rows
+        .chunks_exact_mut(bias.len())
+        .zip(more.chunks_exact(bias.len()))
+    {
         for ((value, &bias), &more) in row.iter_mut().zip(bias).zip(more) {
             *value += bias + more;
         }
@@ -139,15 +153,7 @@ fn exponential(x: f32) -> f32 {
     let rest = x - whole * 0.693_359_4 + whole * 2.121_944_4e-4;
     let taylor = polynomial(
         rest,
-        [
-            1.0 / 720.0,
-            1.0 / 120.0,
-            1.0 / 24.0,
-            1.0 / 6.0,
-            0.5,
-            1.0,
-            1.0,
-        ],
+        [1.0 / 720.0, 1.0 / 120.0, 1.0 / 24.0, 1.0 / 6.0, 0.5, 1.0, 1.0],
     );
     // The low bits of `power` hold the whole number: it becomes the exponent.
     taylor * f32::from_bits((power.to_bits() << 23).wrapping_add(0x3f80_0000))
@@ -204,7 +210,14 @@ mod tests {
         let mut rows = vec![1.0, 2.0, 3.0, 1e4, 0.0, -1e4];
         softmax_rows(&mut rows, 3, 2.0);
         let total = 1.0 + (-2.0_f32).exp() + (-4.0_f32).exp();
-        let expected = [(-4.0_f32).exp() / total, (-2.0_f32).exp() / total, 1.0 / total, 1.0, 0.0, 0.0];
+        let expected = [
+            (-4.0_f32).exp() / total,
+            (-2.0_f32).exp() / total,
+            1.0 / total,
+            1.0,
+            0.0,
+            0.0,
+        ];
         for (found, expected) in rows.iter().zip(expected) {
             assert!((found - expected).abs() < 1e-6, "{rows:?}");
         }
@@ -221,6 +234,9 @@ mod tests {
         norm.apply(&mut row);
         let mean = row.iter().sum::<f32>() / 40.0;
         let variance = row.iter().map(|value| value * value).sum::<f32>() / 40.0;
-        assert!(mean.abs() < 1e-6 && (variance - 1.0).abs() < 1e-5, "{mean} {variance}");
+        assert!(
+            mean.abs() < 1e-6 && (variance - 1.0).abs() < 1e-5,
+            "{mean} {variance}"
+        );
     }
 }

@@ -156,7 +156,17 @@ mod tests {
             .iter()
             .map(|group| group.iter().map(Vec::len).collect())
             .collect();
-        assert_eq!(lengths, [vec![3], vec![500], vec![100, 92], vec![1, 0, 191], vec![192], vec![2]]);
+        assert_eq!(
+            lengths,
+            [
+                vec![3],
+                vec![500],
+                vec![100, 92],
+                vec![1, 0, 191],
+                vec![192],
+                vec![2]
+            ]
+        );
         assert!(together(&[]).is_empty());
     }
 }

@@ -107,7 +107,12 @@ impl Network {
 
     /// Every token looks at the tokens of its own text, once for each head.
     fn attend(&self, layer: &Layer, spans: &[Range<usize>], state: &mut Vec<f32>, scratch: &mut Scratch) {
-        let Scratch { wide, narrow, context, head } = scratch;
+        let Scratch {
+            wide,
+            narrow,
+            context,
+            head,
+        } = scratch;
         layer.attention.weight.multiply(state, wide);
         add_bias(wide, &layer.attention.bias);
         context.clear();
@@ -165,15 +170,18 @@ impl Head {
         let hidden = network.hidden;
         let width = hidden / network.heads;
         let first = number * width;
-        let entry = |part: usize, token: usize, column: usize| rows[(token * 3 + part) * hidden + first + column];
+        let entry =
+            |part: usize, token: usize, column: usize| rows[(token * 3 + part) * hidden + first + column];
         self.queries.clear();
         for row in rows.chunks_exact(3 * hidden).take(length) {
             self.queries.extend_from_slice(&row[first..first + width]);
         }
-        self.keys.fill(width, length, |column, token| entry(1, token, column));
+        self.keys
+            .fill(width, length, |column, token| entry(1, token, column));
         self.keys.multiply(&self.queries, &mut self.shares);
         softmax_rows(&mut self.shares, length, 1.0 / (width as f32).sqrt());
-        self.values.fill(length, width, |token, column| entry(2, token, column));
+        self.values
+            .fill(length, width, |token, column| entry(2, token, column));
         self.values.multiply(&self.shares, &mut self.result);
         &self.result
     }
@@ -212,7 +220,9 @@ impl Reader<'_> {
         }
         Ok(Linear {
             // Checkpoints keep a row for each output.
-            weight: Packed::new(inputs, bias.len(), |input, output| weight[output * inputs + input]),
+            weight: Packed::new(inputs, bias.len(), |input, output| {
+                weight[output * inputs + input]
+            }),
             bias,
         })
     }

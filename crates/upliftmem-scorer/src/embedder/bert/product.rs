@@ -77,7 +77,12 @@ fn interleave(rows: &[f32], depth: usize) -> Vec<f32> {
 
 #[pulp::with_simd(multiply_panels = pulp::Arch::new())]
 #[inline(always)]
-fn multiply_panels_simd<'a, S: Simd>(simd: S, matrix: &'a Packed, interleaved: &'a [f32], out: &'a mut [f32]) {
+fn multiply_panels_simd<'a, S: Simd>(
+    simd: S,
+    matrix: &'a Packed,
+    interleaved: &'a [f32],
+    out: &'a mut [f32],
+) {
     // Known when compiled for a processor: the other branches vanish.
     match PANEL / S::F32_LANES {
         1 => multiply_with::<S, 1>(simd, matrix, interleaved, out),
@@ -89,7 +94,12 @@ fn multiply_panels_simd<'a, S: Simd>(simd: S, matrix: &'a Packed, interleaved: &
 
 /// `VECTORS` vectors make a panel's width.
 #[inline(always)]
-fn multiply_with<S: Simd, const VECTORS: usize>(simd: S, matrix: &Packed, interleaved: &[f32], out: &mut [f32]) {
+fn multiply_with<S: Simd, const VECTORS: usize>(
+    simd: S,
+    matrix: &Packed,
+    interleaved: &[f32],
+    out: &mut [f32],
+) {
     let (depth, columns) = (matrix.depth, matrix.columns);
     if depth == 0 || columns == 0 {
         return;

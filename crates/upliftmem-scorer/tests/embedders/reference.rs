@@ -21,7 +21,7 @@ struct Fixture {
     vectors: BTreeMap<String, Vec<Vec<f32>>>,
 }
 
-fn fixtures() -> PathBuf {
+pub(crate) fn fixtures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures")
 }
 
@@ -31,7 +31,7 @@ fn fixture() -> Fixture {
 }
 
 /// The directory of a real model, or nothing and a line on how to get it.
-fn real(name: &str) -> Option<PathBuf> {
+pub(crate) fn real(name: &str) -> Option<PathBuf> {
     let directory = std::env::var_os("UPLIFTMEM_TEST_MODELS").map(|models| PathBuf::from(models).join(name));
     let found = directory.filter(|directory| directory.join("model.safetensors").exists());
     if found.is_none() {
@@ -69,12 +69,17 @@ fn check(embedder: &dyn Embedder, name: &str) {
 fn largest_difference(found: &Embedding, expected: &[f32]) -> f32 {
     assert_eq!(found.dimension(), expected.len());
     let pairs = found.values().iter().zip(expected);
-    pairs.map(|(found, expected)| (found - expected).abs()).fold(0.0, f32::max)
+    pairs
+        .map(|(found, expected)| (found - expected).abs())
+        .fold(0.0, f32::max)
 }
 
 #[test]
 fn a_tiny_bert_with_mean_pooling() {
-    check(&BertEmbedder::load(&fixtures().join("tiny-bert")).unwrap(), "tiny-bert");
+    check(
+        &BertEmbedder::load(&fixtures().join("tiny-bert")).unwrap(),
+        "tiny-bert",
+    );
 }
 
 #[test]
@@ -88,7 +93,10 @@ fn a_tiny_bert_with_first_token_pooling() {
 
 #[test]
 fn a_tiny_static_model() {
-    check(&StaticEmbedder::load(&fixtures().join("tiny-static")).unwrap(), "tiny-static");
+    check(
+        &StaticEmbedder::load(&fixtures().join("tiny-static")).unwrap(),
+        "tiny-static",
+    );
 }
 
 #[test]
@@ -112,7 +120,7 @@ fn potion_base_8m() {
 }
 
 /// Copies a tiny model, so that a test can damage it.
-fn copy_model(name: &str, to: &Path) {
+pub(crate) fn copy_model(name: &str, to: &Path) {
     fn copy(from: &Path, to: &Path) {
         fs::create_dir_all(to).unwrap();
         for entry in fs::read_dir(from).unwrap() {
@@ -149,11 +157,24 @@ fn damaged_bert(file: &str, content: Option<&[u8]>, words: &str) {
 
 #[test]
 fn missing_files_are_named() {
-    for file in ["config.json", "model.safetensors", "tokenizer.json", "1_Pooling/config.json"] {
+    for file in [
+        "config.json",
+        "model.safetensors",
+        "tokenizer.json",
+        "1_Pooling/config.json",
+    ] {
         damaged_bert(file, None, "is missing");
     }
-    refused(BertEmbedder::load(Path::new("no-such-model")), "no-such-model", "is not a directory");
-    refused(StaticEmbedder::load(Path::new("no-such-model")), "no-such-model", "is not a directory");
+    refused(
+        BertEmbedder::load(Path::new("no-such-model")),
+        "no-such-model",
+        "is not a directory",
+    );
+    refused(
+        StaticEmbedder::load(Path::new("no-such-model")),
+        "no-such-model",
+        "is not a directory",
+    );
 }
 
 #[test]
@@ -163,7 +184,11 @@ fn damaged_files_are_named() {
         damaged_bert("model.safetensors", Some(&weights[..length]), "is truncated");
     }
     damaged_bert("config.json", Some(b"{"), "is not what was expected");
-    damaged_bert("config.json", Some(b"{\"model_type\": \"bert\"}"), "missing field");
+    damaged_bert(
+        "config.json",
+        Some(b"{\"model_type\": \"bert\"}"),
+        "missing field",
+    );
     damaged_bert("tokenizer.json", Some(b"{}"), "is not a tokenizer");
 }
 
@@ -186,8 +211,16 @@ fn other_architectures_are_refused() {
     damaged_bert("1_Pooling/config.json", Some(pooling), "max_tokens");
     let short = br#"{"max_seq_length": 2}"#;
     damaged_bert("sentence_bert_config.json", Some(short), "allows 2 tokens");
-    refused(StaticEmbedder::load(&fixtures().join("tiny-bert")), "config.json", "\"bert\"");
-    refused(BertEmbedder::load(&fixtures().join("tiny-static")), "config.json", "\"model2vec\"");
+    refused(
+        StaticEmbedder::load(&fixtures().join("tiny-bert")),
+        "config.json",
+        "\"bert\"",
+    );
+    refused(
+        BertEmbedder::load(&fixtures().join("tiny-static")),
+        "config.json",
+        "\"model2vec\"",
+    );
 }
 
 #[test]
@@ -197,30 +230,51 @@ fn weights_of_another_shape_are_refused() {
     copy_model("tiny-bert", copy.path());
     let wider = config.replace("\"intermediate_size\": 56", "\"intermediate_size\": 64");
     fs::write(copy.path().join("config.json"), wider).unwrap();
-    refused(BertEmbedder::load(copy.path()), "model.safetensors", "intermediate.dense.weight");
+    refused(
+        BertEmbedder::load(copy.path()),
+        "model.safetensors",
+        "intermediate.dense.weight",
+    );
 
     let copy = tempfile::tempdir().unwrap();
     copy_model("tiny-static", copy.path());
     let table = fixtures().join("tiny-static-mapped/model.safetensors");
     fs::copy(table, copy.path().join("model.safetensors")).unwrap();
-    assert!(StaticEmbedder::load(copy.path()).is_ok(), "the same tokens in another table");
+    assert!(
+        StaticEmbedder::load(copy.path()).is_ok(),
+        "the same tokens in another table"
+    );
     let tokenizer = fs::read_to_string(fixtures().join("tiny-static/tokenizer.json")).unwrap();
     let more = tokenizer.replacen("\"##9\":", "\"##9\":5000,\"##8x\":", 1);
     assert_ne!(more, tokenizer);
     fs::write(copy.path().join("tokenizer.json"), more).unwrap();
-    refused(StaticEmbedder::load(copy.path()), "model.safetensors", "5001 tokens");
+    refused(
+        StaticEmbedder::load(copy.path()),
+        "model.safetensors",
+        "5001 tokens",
+    );
 }
 
 #[test]
 fn the_generation_follows_the_content() {
     let original = BertEmbedder::load(&fixtures().join("tiny-bert")).unwrap();
-    assert_eq!((original.generation().name.as_str(), original.generation().dimension), ("tiny-bert", 32));
+    assert_eq!(
+        (
+            original.generation().name.as_str(),
+            original.generation().dimension
+        ),
+        ("tiny-bert", 32)
+    );
     let parent = tempfile::tempdir().unwrap();
     let copy = parent.path().join("tiny-bert");
     copy_model("tiny-bert", &copy);
     let same = BertEmbedder::load(&copy).unwrap();
     assert_eq!(same.generation(), original.generation());
-    fs::write(copy.join("sentence_bert_config.json"), r#"{"max_seq_length": 30}"#).unwrap();
+    fs::write(
+        copy.join("sentence_bert_config.json"),
+        r#"{"max_seq_length": 30}"#,
+    )
+    .unwrap();
     let shorter = BertEmbedder::load(&copy).unwrap();
     assert!(original.generation().check_same(shorter.generation()).is_err());
 }

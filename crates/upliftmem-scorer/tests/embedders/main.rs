@@ -1,0 +1,6 @@
+//! What embedders and models promise, shown from outside.
+
+mod http;
+mod models;
+mod reference;
+mod server;
