@@ -53,7 +53,7 @@ impl Config {
             "position_embedding_type",
             "absolute",
         )?;
-        if config.num_attention_heads == 0 || config.hidden_size % config.num_attention_heads != 0 {
+        if config.num_attention_heads == 0 || !config.hidden_size.is_multiple_of(config.num_attention_heads) {
             return Err(problem(
                 &directory.file(FILE),
                 format_args!(

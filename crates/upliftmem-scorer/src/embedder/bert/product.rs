@@ -109,7 +109,7 @@ fn multiply_with<S: Simd, const VECTORS: usize>(
         let first = number * PANEL;
         let tiles = interleaved.chunks(TILE * depth);
         for (tile, out) in tiles.zip(out.chunks_mut(TILE * columns)) {
-            let target = Target { out, columns, first };
+            let target = &mut Target { out, columns, first };
             match tile.len() / depth {
                 1 => multiply_tile::<S, VECTORS, 1>(simd, tile, panel, target),
                 2 => multiply_tile::<S, VECTORS, 2>(simd, tile, panel, target),
@@ -134,7 +134,7 @@ fn multiply_tile<S: Simd, const VECTORS: usize, const ROWS: usize>(
     simd: S,
     tile: &[f32],
     panel: &[f32],
-    target: Target<'_>,
+    target: &mut Target<'_>,
 ) {
     let mut sums = [[simd.splat_f32s(0.0); VECTORS]; ROWS];
     let (vectors, _) = S::as_simd_f32s(panel);
