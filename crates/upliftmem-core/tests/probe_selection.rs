@@ -146,6 +146,8 @@ fn marginal_values_are_differences_of_dense_batch_values() {
             assert!(scheduled.contains(&(probe as u32)));
             continue;
         };
+        // Paper: eq. batch_monotonicity, one more observation never makes decisions worse.
+        assert!(*value >= 0.0);
         let with: Vec<u32> = scheduled.iter().copied().chain([probe as u32]).collect();
         let dense = dense_value(&window, &with) - before;
         assert!(
