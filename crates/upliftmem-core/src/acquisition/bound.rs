@@ -86,20 +86,24 @@ impl Bound {
             .sum();
         self.rows.refresh(problem, state);
         let mut bounds = self.rows.quadratic_forms(problem, &root);
-        for (probe, bound) in bounds.iter_mut().enumerate() {
-            *bound = if state.scheduled[probe] {
-                f64::NEG_INFINITY
-            } else {
-                let inverse = state.inverse_label_variance(probe);
-                if inverse > 0.0 {
-                    let left = (state.prior_label_variance(probe) * inverse).sqrt();
-                    let rounding = differences + CANCELLATION * products * left;
-                    (intercepts + *bound * inverse).max(0.0) * (1.0 + ROUNDING) + rounding
+        bounds
+            .par_iter_mut()
+            .enumerate()
+            .with_min_len(1024)
+            .for_each(|(probe, bound)| {
+                *bound = if state.scheduled[probe] {
+                    f64::NEG_INFINITY
                 } else {
-                    0.0
-                }
-            };
-        }
+                    let inverse = state.inverse_label_variance(probe);
+                    if inverse > 0.0 {
+                        let left = (state.prior_label_variance(probe) * inverse).sqrt();
+                        let rounding = differences + CANCELLATION * products * left;
+                        (intercepts + *bound * inverse).max(0.0) * (1.0 + ROUNDING) + rounding
+                    } else {
+                        0.0
+                    }
+                };
+            });
         bounds
     }
 
@@ -293,7 +297,7 @@ fn add_products(sum: &mut Mat<f64>, product: &mut Mat<f32>, contrasts: &mut Vec<
 
 /// Most that an inner product of so many terms in single precision is off, in units of the product of the lengths,
 /// with the rounding of the terms themselves.
-fn single_rounding(terms: usize) -> f64 {
+pub(crate) fn single_rounding(terms: usize) -> f64 {
     (terms + 8) as f64 * f64::from(f32::EPSILON)
 }
 

@@ -8,13 +8,13 @@
 
 use std::ops::Range;
 
-use faer::{Accum, MatMut, MatRef, Par, linalg::matmul::matmul};
 use rayon::prelude::*;
 
 use super::{
     bound::Bound,
-    kernel::{Sample, add_block_slacks, block_gains, padded, sample_slack},
+    kernel::{add_block_slacks, block_gains},
     problem::Problem,
+    sampling::Samples,
     state::State,
 };
 
@@ -30,8 +30,6 @@ const SAMPLE_FIRST: usize = 512;
 const SAMPLE_LAST: usize = 4_096;
 /// Comparisons that are sampled before a probe's own task is looked at.
 const SAMPLED_EARLY: usize = 7 * SAMPLE_FIRST;
-/// Probes whose covariances with a sample are computed in one multiplication.
-const TILE: usize = 128;
 /// Samples cover this share of all comparisons at most; what survives them is evaluated whole.
 const SAMPLED_MOST: f64 = 0.3;
 
@@ -72,10 +70,10 @@ pub(crate) struct Round<'r> {
     own: Vec<bool>,
     exact: Vec<f64>,
     known: Vec<usize>,
-    /// How many comparisons of `loosest` are in the bound of a probe as they are.
+    /// How many of the loosest comparisons are in the bound of a probe as they are.
     sampled: Vec<u32>,
-    /// Comparisons by how loose their lines are, loosest first.
-    loosest: Vec<u32>,
+    /// The comparisons whose lines are loosest.
+    samples: Samples,
     pub(crate) work: Work,
 }
 
@@ -94,7 +92,7 @@ impl<'r> Round<'r> {
             exact: vec![f64::NAN; bounds.len()],
             known: Vec::new(),
             sampled: vec![0; bounds.len()],
-            loosest: Vec::new(),
+            samples: Samples::default(),
             bounds,
             work: Work::default(),
         };
@@ -114,7 +112,7 @@ impl<'r> Round<'r> {
     /// The probe of the largest key among those not scheduled; ties go to the smaller probe.
     pub(crate) fn choose(&mut self, key: impl Fn(usize, f64) -> f64 + Sync) -> Option<Choice> {
         let front = self.front(&key);
-        if self.loosest.is_empty() {
+        if self.samples.is_empty() {
             self.evaluate_and_rank(front);
         } else {
             self.evaluate(&front);
@@ -124,6 +122,7 @@ impl<'r> Round<'r> {
             let hopeful =
                 |bounds: &[f64], probe: usize| best.is_none_or(|best| key(probe, bounds[probe]) >= best.key);
             let mut pending: Vec<usize> = (0..self.bounds.len())
+                .into_par_iter()
                 .filter(|&probe| self.exact[probe].is_nan() && !self.state.scheduled[probe])
                 .filter(|&probe| hopeful(&self.bounds, probe))
                 .collect();
@@ -182,15 +181,17 @@ impl<'r> Round<'r> {
     }
 
     /// The most promising probes, each of another task.
-    fn front(&mut self, key: &impl Fn(usize, f64) -> f64) -> Vec<usize> {
-        let mut front: Vec<usize> = (0..self.bounds.len())
+    fn front(&mut self, key: &(impl Fn(usize, f64) -> f64 + Sync)) -> Vec<usize> {
+        let mut keyed: Vec<(f64, usize)> = (0..self.bounds.len())
+            .into_par_iter()
             .filter(|&probe| self.exact[probe].is_nan() && !self.state.scheduled[probe])
+            .map(|probe| (key(probe, self.bounds[probe]), probe))
             .collect();
-        if front.len() > FRONT {
-            let key = |probe: usize| key(probe, self.bounds[probe]);
-            front.select_nth_unstable_by(FRONT, |&a, &b| key(b).total_cmp(&key(a)).then(a.cmp(&b)));
-            front.truncate(FRONT);
+        if keyed.len() > FRONT {
+            keyed.select_nth_unstable_by(FRONT, |a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+            keyed.truncate(FRONT);
         }
+        let mut front: Vec<usize> = keyed.into_iter().map(|(_, probe)| probe).collect();
         self.evaluate_own(&front);
         self.sort_by_key(&mut front, key);
         let mut tasks = std::collections::BTreeSet::new();
@@ -229,8 +230,8 @@ impl<'r> Round<'r> {
             loosest.select_nth_unstable_by(most, looser);
             loosest.truncate(most);
         }
-        loosest.sort_unstable_by(looser);
-        self.loosest = loosest;
+        loosest.par_sort_unstable_by(looser);
+        self.samples = Samples::new(loosest);
     }
 
     /// Replaces the lines of each probe's own task by the true gain.
@@ -246,7 +247,7 @@ impl<'r> Round<'r> {
             .par_iter()
             .map(|probes| {
                 let task = self.problem.task_of[probes[0]] as usize;
-                let directions = self.covariances(&self.label_rows(probes), Par::Seq);
+                let directions = self.state.label_covariances(self.problem, probes);
                 let mut slack = vec![0.0; self.problem.blocks[task].len()];
                 directions
                     .chunks_exact(width)
@@ -290,7 +291,7 @@ impl<'r> Round<'r> {
         range: Range<usize>,
         hopeful: impl Fn(&[f64], usize) -> bool,
     ) {
-        let last = range.end.min(self.loosest.len());
+        let last = range.end.min(self.samples.len());
         let mut start = range.start;
         while start < last && !probes.is_empty() {
             let end = (2 * start)
@@ -302,12 +303,9 @@ impl<'r> Round<'r> {
                 .filter(|&probe| self.sampled[probe] as usize <= start)
                 .collect();
             if !behind.is_empty() {
-                let sample = self.gather(&self.loosest[start..end]);
                 self.work.pairs += (behind.len() * (end - start)) as u64;
-                let slacks: Vec<f64> = behind
-                    .par_chunks(TILE)
-                    .flat_map_iter(|probes| self.slacks(&sample, probes))
-                    .collect();
+                let scene = (self.problem, self.state, self.bound);
+                let slacks = self.samples.slacks(scene, start..end, &behind);
                 for (probe, slack) in behind.into_iter().zip(slacks) {
                     self.bounds[probe] -= slack;
                     self.sampled[probe] = end as u32;
@@ -316,87 +314,6 @@ impl<'r> Round<'r> {
             probes.retain(|&probe| hopeful(&self.bounds, probe));
             start = end;
         }
-    }
-
-    /// By how much the lines of a sample exceed the true gains, for each probe.
-    fn slacks(&self, sample: &Sample, probes: &[usize]) -> Vec<f64> {
-        let (width, length) = (self.problem.belief.width(), sample.margins.len());
-        let rows = self.label_rows(probes);
-        let mut covariances = vec![0.0; probes.len() * length];
-        matmul(
-            MatMut::from_column_major_slice_mut(&mut covariances, length, probes.len()),
-            Accum::Replace,
-            MatRef::from_column_major_slice(&sample.directions, width, length).transpose(),
-            MatRef::from_column_major_slice(&rows, width, probes.len()),
-            1.0,
-            Par::Seq,
-        );
-        let covariances = covariances.chunks_exact(length);
-        probes
-            .iter()
-            .zip(covariances)
-            .map(|(&probe, covariances)| {
-                let inverse = self.state.inverse_label_variance(probe);
-                sample_slack(sample, covariances, inverse, self.problem.task_of[probe])
-            })
-            .collect()
-    }
-
-    fn label_rows(&self, probes: &[usize]) -> Vec<f64> {
-        let width = self.problem.belief.width();
-        let mut rows = vec![0.0; probes.len() * width];
-        for (row, &probe) in rows.chunks_exact_mut(width).zip(probes) {
-            self.state.label_row(self.problem, probe, row);
-        }
-        rows
-    }
-
-    /// Covariance of the latent vector with each of the given vectors. Fast, and rounded in no particular way:
-    /// good for bounds, not for values.
-    fn covariances(&self, vectors: &[f64], parallel: Par) -> Vec<f64> {
-        let width = self.problem.belief.width();
-        let mut out = vec![0.0; vectors.len()];
-        matmul(
-            MatMut::from_column_major_slice_mut(&mut out, width, vectors.len() / width),
-            Accum::Replace,
-            MatRef::from_column_major_slice(&self.state.covariance, width, width),
-            MatRef::from_column_major_slice(vectors, width, vectors.len() / width),
-            1.0,
-            parallel,
-        );
-        out
-    }
-
-    /// Copies comparisons next to each other, with the covariances of their margins with the latent vector.
-    fn gather(&self, comparisons: &[u32]) -> Sample {
-        let (problem, width) = (self.problem, self.problem.belief.width());
-        let length = padded(comparisons.len());
-        let mut sample = Sample::default();
-        let mut contrasts = Vec::with_capacity(length * width);
-        for &at in comparisons {
-            let at = at as usize;
-            let task = problem.blocks.partition_point(|block| block.end <= at);
-            problem.push_contrast(task, at, 1.0, &mut contrasts);
-            sample.tasks.push(task as u32);
-            sample.margins.push(problem.margins[at]);
-            sample.resolved.push(self.state.resolved[at]);
-            sample.values.push(self.state.values[at]);
-            sample.slopes.push(self.bound.slopes[at]);
-            sample.intercepts.push(self.bound.intercepts[at]);
-        }
-        contrasts.resize(length * width, 0.0);
-        sample.tasks.resize(length, 0);
-        for array in [
-            &mut sample.margins,
-            &mut sample.resolved,
-            &mut sample.values,
-            &mut sample.slopes,
-            &mut sample.intercepts,
-        ] {
-            array.resize(length, 0.0);
-        }
-        sample.directions = self.covariances(&contrasts, Par::rayon(0));
-        sample
     }
 
     /// Evaluates probes on every comparison.

@@ -6,7 +6,7 @@
 
 use pulp::Simd;
 
-use super::lines::upper_line;
+use super::{lines::upper_line, sampling::Sample};
 use crate::evsi::decision_value;
 
 /// Running sums of a reduction. Rows and blocks are padded to a multiple of it.
@@ -179,64 +179,42 @@ impl<'a> Group<'a> {
     }
 }
 
-/// Comparisons picked from all over the window, with their upper lines; padded like a block.
-#[derive(Default)]
-pub(crate) struct Sample {
-    /// Covariance of each margin with the latent vector, one padded row a comparison.
-    pub(crate) directions: Vec<f64>,
-    pub(crate) tasks: Vec<u32>,
-    pub(crate) margins: Vec<f64>,
-    pub(crate) resolved: Vec<f64>,
-    pub(crate) values: Vec<f64>,
-    pub(crate) slopes: Vec<f64>,
-    pub(crate) intercepts: Vec<f64>,
-}
-
-/// By how much the lines of a sample exceed the true gains for one probe, leaving out comparisons of its own task.
-/// `covariances` are those of the margins with the probe's label.
+/// By how much at least the lines of a sample exceed the true gains for one probe, leaving out comparisons of its own
+/// task.
+///
+/// `cosines` are those between the margins' contrasts and the probe's direction, each off by at most `off`; `scale` is
+/// the direction's squared length over the label's variance.
 #[pulp::with_simd(sample_slack = pulp::Arch::new())]
 #[inline(always)]
 pub(crate) fn sample_slack_simd<'a, S: Simd>(
     _simd: S,
     sample: &'a Sample,
-    covariances: &'a [f64],
-    inverse_variance: f64,
+    cosines: &'a [f32],
+    off: f64,
+    scale: f64,
     own_task: u32,
 ) -> f64 {
     let mut sums = [0.0; LANES];
-    for chunk in 0..covariances.len() / LANES {
-        let slack = lane_slacks(sample, chunk, lanes(covariances, chunk), inverse_variance);
+    for chunk in 0..cosines.len() / LANES {
+        let cosines = lanes(cosines, chunk);
         let tasks = lanes(&sample.tasks, chunk);
+        let squares = lanes(&sample.squares, chunk);
+        let margins = lanes(&sample.margins, chunk);
+        let resolved = lanes(&sample.resolved, chunk);
+        let values = lanes(&sample.values, chunk);
+        let slopes = lanes(&sample.slopes, chunk);
+        let intercepts = lanes(&sample.intercepts, chunk);
         for lane in 0..LANES {
-            sums[lane] += if tasks[lane] == own_task {
-                0.0
-            } else {
-                slack[lane].max(0.0)
-            };
+            let cosine = f64::from(cosines[lane].abs());
+            let (least, most) = ((cosine - off).max(0.0), cosine + off);
+            let unit = squares[lane] * scale;
+            let gain = decision_value(resolved[lane] + most * most * unit, margins[lane]) - values[lane];
+            let slack = slopes[lane].mul_add(least * least * unit, intercepts[lane]) - gain;
+            let counts = f64::from(u8::from(tasks[lane] != own_task));
+            sums[lane] += slack.max(0.0) * counts;
         }
     }
     total(sums)
-}
-
-#[inline(always)]
-fn lane_slacks(
-    sample: &Sample,
-    chunk: usize,
-    contrasts: &[f64; LANES],
-    inverse_variance: f64,
-) -> [f64; LANES] {
-    let margins = lanes(&sample.margins, chunk);
-    let resolved = lanes(&sample.resolved, chunk);
-    let values = lanes(&sample.values, chunk);
-    let slopes = lanes(&sample.slopes, chunk);
-    let intercepts = lanes(&sample.intercepts, chunk);
-    let mut slack = [0.0; LANES];
-    for lane in 0..LANES {
-        let more = contrasts[lane] * contrasts[lane] * inverse_variance;
-        let gain = decision_value(resolved[lane] + more, margins[lane]) - values[lane];
-        slack[lane] = slopes[lane].mul_add(more, intercepts[lane]) - gain;
-    }
-    slack
 }
 
 /// Adds to `slack` how far the line of each comparison of a block exceeds the true gain, for one probe.

@@ -11,6 +11,7 @@ mod gumbel;
 pub(crate) mod kernel;
 mod lines;
 mod problem;
+mod sampling;
 mod select;
 mod state;
 #[cfg(test)]

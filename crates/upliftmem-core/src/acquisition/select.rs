@@ -1,6 +1,7 @@
 //! The strategies, and the record of what each pick was worth.
 
 use rand::Rng;
+use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -310,11 +311,7 @@ impl Selection<'_> {
     /// Key of a probe: the largest is the pick.
     fn key(&self, step: usize, largest: f64) -> impl Fn(usize, f64) -> f64 + Sync + use<> {
         let (seed, temperature) = (self.seed, self.temperature(largest));
-        move |probe, score| match temperature {
-            Temperature::Greedy => score,
-            Temperature::Uniform => gumbel(seed, step, probe),
-            Temperature::Softmax(temperature) => score / temperature + gumbel(seed, step, probe),
-        }
+        move |probe, score| temperature.key(score, || gumbel(seed, step, probe))
     }
 
     fn temperature(&self, largest: f64) -> Temperature {
@@ -382,7 +379,15 @@ impl Selection<'_> {
         let temperature = self.temperature(greedy.value);
         let choice = match temperature {
             Temperature::Greedy => greedy,
-            _ => round.choose(self.key(step, greedy.value))?,
+            _ => {
+                // Every probe's key is asked for several times, its noise is drawn once.
+                let noise: Vec<f64> = (0..self.problem.belief.len())
+                    .into_par_iter()
+                    .with_min_len(1_024)
+                    .map(|probe| gumbel(self.seed, step, probe))
+                    .collect();
+                round.choose(|probe, value| temperature.key(value, || noise[probe]))?
+            }
         };
         let probability = match temperature {
             Temperature::Greedy => Probability::exactly(1.0),
@@ -451,10 +456,18 @@ impl Selection<'_> {
 
     fn record(&self, drawn: Drawn) -> ProbePick {
         let gains = self.state.gains(self.problem, drawn.probe);
+        // No comparison below this can be among the most helped: so many tasks have one that is helped more.
+        let mut most: Vec<f64> = (self.problem.blocks.iter())
+            .map(|block| gains[block.clone()].iter().copied().fold(0.0, f64::max))
+            .collect();
+        most.sort_unstable_by(|a, b| b.total_cmp(a));
+        let least = (self.settings.explained.checked_sub(1))
+            .and_then(|last| most.get(last).copied())
+            .unwrap_or(0.0);
         let mut helps: Vec<HelpedComparison> = gains
             .iter()
             .zip(&self.problem.family_index)
-            .filter(|&(&gain, &index)| index != PADDING && gain > 0.0)
+            .filter(|&(&gain, &index)| index != PADDING && gain > 0.0 && gain >= least)
             .map(|(&gain, &comparison)| HelpedComparison { comparison, gain })
             .collect();
         let most_helped = |a: &HelpedComparison, b: &HelpedComparison| {
@@ -488,6 +501,15 @@ enum Temperature {
 }
 
 impl Temperature {
+    /// The largest key is the pick.
+    fn key(self, score: f64, noise: impl Fn() -> f64) -> f64 {
+        match self {
+            Self::Greedy => score,
+            Self::Uniform => noise(),
+            Self::Softmax(temperature) => score / temperature + noise(),
+        }
+    }
+
     /// Unnormalised probability of a score.
     fn weights(self, largest: f64) -> impl Fn(f64) -> f64 {
         move |score| match self {

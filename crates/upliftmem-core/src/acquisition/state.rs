@@ -1,5 +1,6 @@
 //! What the scheduled probes resolve, before any of their labels is known. Paper: app. batch.
 
+use faer::{Accum, MatMut, MatRef, Par, linalg::matmul::matmul};
 use rayon::prelude::*;
 
 use super::{
@@ -77,6 +78,26 @@ impl State {
         self.label_row(problem, probe, &mut row);
         // The covariance is symmetric: its columns are its rows.
         inner_products(&self.covariance, &row, out);
+    }
+
+    /// The same for many probes, one after the other. Fast, and rounded in no particular way: good for bounds, not
+    /// for values.
+    pub(crate) fn label_covariances(&self, problem: &Problem<'_>, probes: &[usize]) -> Vec<f64> {
+        let width = problem.belief.width();
+        let mut rows = vec![0.0; probes.len() * width];
+        for (row, &probe) in rows.chunks_exact_mut(width).zip(probes) {
+            self.label_row(problem, probe, row);
+        }
+        let mut out = vec![0.0; rows.len()];
+        matmul(
+            MatMut::from_column_major_slice_mut(&mut out, width, probes.len()),
+            Accum::Replace,
+            MatRef::from_column_major_slice(&self.covariance, width, width),
+            MatRef::from_column_major_slice(&rows, width, probes.len()),
+            1.0,
+            Par::Seq,
+        );
+        out
     }
 
     pub(crate) fn reference_row(&self, problem: &Problem<'_>, task: usize) -> &[f64] {
@@ -220,14 +241,21 @@ impl State {
     /// Label variances of one task from scratch.
     fn refresh_label_variances(&mut self, problem: &Problem<'_>, task: usize) {
         let width = problem.belief.width();
-        let mut row = vec![0.0; width];
-        let mut seen = vec![0.0; width];
-        for probe in problem.probes[task].clone() {
-            self.label_row(problem, probe, &mut row);
-            self.label_covariance(problem, probe, &mut seen);
-            let signal = inner_product(&row, &seen).max(0.0);
-            self.label_variance[probe] = signal + self.irreducible(problem, probe);
-        }
+        let probes = problem.probes[task].clone();
+        let variances: Vec<f64> = probes
+            .clone()
+            .into_par_iter()
+            .with_min_len(16)
+            .map(|probe| {
+                let mut row = vec![0.0; width];
+                let mut seen = vec![0.0; width];
+                self.label_row(problem, probe, &mut row);
+                self.label_covariance(problem, probe, &mut seen);
+                let signal = inner_product(&row, &seen).max(0.0);
+                signal + self.irreducible(problem, probe)
+            })
+            .collect();
+        self.label_variance[probes].copy_from_slice(&variances);
     }
 }
 
