@@ -110,24 +110,22 @@ impl Bound {
     /// Learns what is typical from the probes that are worth looking at.
     pub(crate) fn learn_typical(&mut self, problem: &Problem<'_>, state: &State, probes: &[usize]) {
         let width = problem.belief.width();
-        let mut directions = Mat::<f64>::zeros(width, probes.len());
-        for (column, &probe) in probes.iter().enumerate() {
+        let mut directions: Vec<f64> = probes
+            .par_chunks(CHUNK)
+            .flat_map_iter(|probes| state.label_covariances(problem, probes))
+            .collect();
+        for (direction, &probe) in directions.chunks_exact_mut(width).zip(probes) {
             let scale = (state.inverse_label_variance(probe) / probes.len() as f64).sqrt();
-            let out = directions
-                .col_mut(column)
-                .try_as_col_major_mut()
-                .expect("allocated here")
-                .as_slice_mut();
-            state.label_covariance(problem, probe, out);
-            for value in out {
+            for value in direction {
                 *value *= scale;
             }
         }
+        let directions = MatRef::from_column_major_slice(&directions, width, probes.len());
         let mut moment = Mat::<f64>::zeros(width, width);
         matmul(
             &mut moment,
             Accum::Replace,
-            &directions,
+            directions,
             directions.transpose(),
             1.0,
             Par::Seq,

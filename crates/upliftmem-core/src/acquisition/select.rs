@@ -174,6 +174,7 @@ pub fn select_probes(
     let mut selection = Selection {
         state: State::new(&problem),
         bound: Bound::new(&problem),
+        promising: Vec::new(),
         deviations: question.checked_deviations()?,
         problem: &problem,
         settings,
@@ -268,6 +269,8 @@ struct Selection<'s> {
     settings: &'s AcquisitionSettings,
     state: State,
     bound: Bound,
+    /// Probes of the largest bounds at the last step.
+    promising: Vec<usize>,
     deviations: Vec<f64>,
     seed: u64,
     work: SelectionWork,
@@ -363,17 +366,26 @@ impl Selection<'_> {
         })
     }
 
-    fn draw_bounded(&mut self, step: usize) -> Option<Drawn> {
-        let mut bounds = self.bound.refresh(self.problem, &self.state);
-        if step < TYPICAL_EVERY || step.is_multiple_of(TYPICAL_EVERY) {
-            // The first time nothing is known of what is typical, so the probes that tell are themselves
-            // chosen badly: once more.
-            for _ in 0..if step == 0 { 2 } else { 1 } {
-                self.bound
-                    .learn_typical(self.problem, &self.state, &largest(&bounds, TYPICAL_PROBES));
-                bounds = self.bound.refresh(self.problem, &self.state);
+    /// Learns what is typical from the probes that looked best a step ago; at first, from those that look best while
+    /// next to nothing is known of what is typical, twice.
+    fn learn_typical(&mut self, step: usize) {
+        for _ in 0..if step == 0 { 2 } else { 1 } {
+            if step == 0 {
+                let bounds = self.bound.refresh(self.problem, &self.state);
+                self.promising = largest(&bounds, TYPICAL_PROBES);
             }
+            self.promising.retain(|&probe| !self.state.scheduled[probe]);
+            self.bound
+                .learn_typical(self.problem, &self.state, &self.promising);
         }
+    }
+
+    fn draw_bounded(&mut self, step: usize) -> Option<Drawn> {
+        if step < TYPICAL_EVERY || step.is_multiple_of(TYPICAL_EVERY) {
+            self.learn_typical(step);
+        }
+        let bounds = self.bound.refresh(self.problem, &self.state);
+        self.promising = largest(&bounds, TYPICAL_PROBES);
         let mut round = Round::new(self.problem, &self.state, &self.bound, bounds);
         let greedy = round.choose(|_, value| value)?;
         let temperature = self.temperature(greedy.value);
