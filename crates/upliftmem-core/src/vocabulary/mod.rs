@@ -15,5 +15,5 @@ pub use memory::{Memory, Task};
 pub use number::{Cost, Performance, Uplift, Utility};
 pub use path::{Action, PathStep, RetrievalPath};
 pub use pool::{Candidate, CandidatePool, Limits};
-pub use rollout::{Observation, Outcome, Purpose, Reference, Rollout};
+pub use rollout::{Observation, Outcome, Purpose, Reference, Rollout, TrajectoryStep};
 pub use set::MemorySet;

@@ -60,6 +60,15 @@ pub struct Outcome {
     pub cost: Cost,
 }
 
+/// One action and what the environment answered.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TrajectoryStep {
+    /// What the agent did.
+    pub action: String,
+    /// What it saw.
+    pub observation: String,
+}
+
 /// A no-memory execution that labels are measured against. Paper: tau(c, empty).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Reference {
