@@ -34,6 +34,11 @@ impl Ledger {
         }
     }
 
+    /// Whether an execution is entered.
+    pub fn contains(&self, rollout: RolloutId) -> bool {
+        self.executions.contains_key(&rollout)
+    }
+
     /// Executions and cost of one purpose.
     pub fn line(&self, purpose: Purpose) -> LedgerLine {
         self.sum(|entered| entered == purpose)

@@ -571,6 +571,16 @@ fn each_pick_says_which_decisions_it_helps() {
 }
 
 #[test]
+fn a_belief_that_is_certain_of_everything_values_every_probe_at_zero() {
+    let window = one_task(&[&[], &[]], &[0.1, 0.2], 0.5);
+    for evaluation in [Evaluation::Bounded, Evaluation::Sweep] {
+        let batch = select(&window, &settings(0.1, evaluation), 1);
+        assert_eq!(batch.picks.len(), 2);
+        assert!(batch.picks.iter().all(|pick| pick.marginal_value == 0.0));
+    }
+}
+
+#[test]
 fn windows_that_leave_nothing_to_do_are_no_error() {
     let empty = Window {
         pool: ProbePool::new([]).unwrap(),

@@ -67,8 +67,11 @@ impl EntryKind {
 /// A path with the execution that it led to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecordedPath {
-    /// The execution of the terminal set.
+    /// The execution of the terminal set; the reference, if that set is empty.
     pub rollout: RolloutId,
+    /// Its place in the stream of its run, counted from 1; 0 if it has none. Several paths may end at one reference.
+    #[serde(default)]
+    pub count: u64,
     /// The task.
     pub task: TaskId,
     /// The scorer that sampled it, as `name@version`; a path is learned from under that version only.
@@ -175,7 +178,7 @@ impl JournalEntry {
         match self {
             Self::Reference(entry) => entry.id.to_string(),
             Self::Observation(entry) => entry.id.to_string(),
-            Self::Path(entry) => entry.rollout.to_string(),
+            Self::Path(entry) => format!("{}/{}", entry.rollout, entry.count),
             Self::Retrieval(entry) => entry.id.to_string(),
             Self::ProbeBatch(entry) => entry.id.to_string(),
             Self::ScorerVersion(entry) => format!("{}@{}", entry.name, entry.version),

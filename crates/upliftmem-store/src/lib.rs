@@ -66,6 +66,7 @@ pub use sqlite::{SqlitePlace, open_sqlite};
 pub use store::{ProgressReport, Store};
 pub use ticket::{
     AfterFailure, Completion, ExecutionReport, Lease, LeaseRequest, LeasedTicket, NewTicket, StoredReport,
-    Ticket, TicketFilter, TicketState, TrajectoryStep,
+    Ticket, TicketFilter, TicketState,
 };
 pub use time::Timestamp;
+pub use upliftmem_core::TrajectoryStep;

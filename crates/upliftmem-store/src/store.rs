@@ -133,6 +133,10 @@ pub trait Store: Send + Sync {
     /// Gives a ticket back after a failed attempt.
     async fn fail(&self, scope: &Scope, lease: Lease, reason: &str) -> Result<AfterFailure>;
 
+    /// Takes back every ticket that this worker holds, as if it had never been handed out; says how many. For a
+    /// worker that starts again under the name of one that was killed, or that stops in good order.
+    async fn take_back(&self, scope: &Scope, worker: &str) -> Result<u64>;
+
     /// Takes back every lease whose time is over; says how many.
     async fn expire_leases(&self, scope: &Scope, now: Timestamp) -> Result<u64>;
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use upliftmem_core::{Outcome, Purpose, Rollout, RolloutId};
+use upliftmem_core::{Outcome, Purpose, Rollout, RolloutId, TrajectoryStep};
 
 use crate::{
     Timestamp,
@@ -105,15 +105,6 @@ pub struct LeasedTicket {
     pub lease: Lease,
     /// Until when, unless a heartbeat extends it.
     pub expires_at: Timestamp,
-}
-
-/// One action and what the environment answered.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TrajectoryStep {
-    /// What the agent did.
-    pub action: String,
-    /// What it saw.
-    pub observation: String,
 }
 
 /// All that an execution left behind.

@@ -34,7 +34,8 @@ pub struct PoolBelief {
 impl PoolBelief {
     /// An empty belief of the given latent dimension; probes are pushed in the order of their pool.
     pub fn with_capacity(dimension: usize, probes: usize) -> Self {
-        let width = padded(dimension);
+        // Nothing to learn about is a row of zeros.
+        let width = padded(dimension.max(1));
         Self {
             dimension,
             means: Vec::with_capacity(probes),

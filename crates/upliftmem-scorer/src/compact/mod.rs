@@ -15,6 +15,7 @@ mod posterior;
 mod query;
 mod registry;
 mod row;
+mod serving;
 mod snapshot;
 mod space;
 mod terms;

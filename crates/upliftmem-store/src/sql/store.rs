@@ -5,7 +5,7 @@ use std::{io::Write, time::Duration};
 use async_trait::async_trait;
 use upliftmem_core::{Ledger, MemoryId, Rollout, RolloutId, Task, TaskId};
 
-use super::{Backend, embeddings, journal, memories, recall, scopes, tasks, tickets, transfer};
+use super::{Backend, embeddings, journal, memories, recall, returns, scopes, tasks, tickets, transfer};
 use crate::{
     AfterFailure, Completion, EmbedderGeneration, EntryKind, ExecutionReport, ExportKind, ImportSource,
     ImportSummary, ItemResult, JournalEntry, JournalFilter, Journaled, Lease, LeaseRequest, LeasedTicket,
@@ -288,6 +288,13 @@ impl<B: Backend> Store for SqlStore<B> {
         let (scope, reason) = (scope.clone(), reason.to_owned());
         self.backend
             .write(move |sql| tickets::fail(sql, &scope, lease, &reason))
+            .await
+    }
+
+    async fn take_back(&self, scope: &Scope, worker: &str) -> Result<u64> {
+        let (scope, worker) = (scope.clone(), worker.to_owned());
+        self.backend
+            .write(move |sql| returns::take_back(sql, &scope, &worker))
             .await
     }
 

@@ -57,6 +57,7 @@ pub(crate) async fn one_of_each(store: &TestStore, scope: &Scope) -> Vec<Journal
         JournalEntry::Observation(observation),
         JournalEntry::Path(RecordedPath {
             rollout: RolloutId::from_u128(2),
+            count: 3,
             task: TaskId::from_name("t"),
             scorer: "compact@0".into(),
             pool: pool.clone(),

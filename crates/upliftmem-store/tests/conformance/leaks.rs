@@ -194,6 +194,8 @@ async fn try_everything(store: &TestStore, scope: &Scope) -> BTreeSet<&'static s
     );
     tried.insert("fail");
     assert!(store.fail(scope, lease, "x").await.is_err());
+    tried.insert("take_back");
+    assert_eq!(store.take_back(scope, "w").await.unwrap(), 0);
     tried.insert("expire_leases");
     assert_eq!(store.expire_leases(scope, at(9_999)).await.unwrap(), 0);
 

@@ -62,6 +62,7 @@ conformance! {
     tickets:
         a_ticket_is_leased_completed_and_counted_once,
         a_lease_that_is_not_kept_alive_goes_to_another,
+        what_a_killed_worker_held_comes_back_untried,
         a_late_report_is_taken_unless_somebody_finished,
         failures_are_retried_up_to_the_limit,
         workers_at_once_never_get_the_same_ticket,

@@ -120,6 +120,30 @@ pub(crate) async fn a_lease_that_is_not_kept_alive_goes_to_another(store: TestSt
     assert_eq!(ticket.state, TicketState::Failed, "two attempts were allowed");
 }
 
+pub(crate) async fn what_a_killed_worker_held_comes_back_untried(store: TestStore) {
+    store
+        .enqueue(&alice(), at(0), vec![ticket(1, Purpose::Probe)])
+        .await
+        .unwrap();
+    // As many kills as there are attempts, and one more.
+    for attempt in 1..=3 {
+        let leased = store
+            .lease(&alice(), at(attempt), lease_request("a", 5))
+            .await
+            .unwrap()
+            .remove(0);
+        assert_eq!(u64::from(leased.lease.attempt), attempt);
+        assert_eq!(store.take_back(&alice(), "b").await.unwrap(), 0);
+        assert_eq!(store.take_back(&alice(), "a").await.unwrap(), 1);
+        assert!(
+            store.fail(&alice(), leased.lease, "late").await.is_err(),
+            "it is not its any more"
+        );
+    }
+    let leased = store.lease(&alice(), at(9), lease_request("b", 5)).await.unwrap();
+    assert_eq!(leased.len(), 1);
+}
+
 pub(crate) async fn a_late_report_is_taken_unless_somebody_finished(store: TestStore) {
     store
         .enqueue(

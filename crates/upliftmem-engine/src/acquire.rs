@@ -1,0 +1,346 @@
+//! Choosing which executions to buy: a window, what it leaves to decide, the belief about it, a batch.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use rand::{Rng, RngExt, SeedableRng};
+use rayon::prelude::*;
+use serde::Serialize;
+use upliftmem_core::{
+    AcquisitionWindow, Comparison, ComparisonFamily, MemorySet, PoolBelief, ProbePick, ProbePool,
+    ProbeQuestion, ReferenceBelief, SearchSpace, Side, TaskId, WindowEntry, evsi, local_comparisons,
+    select_probes,
+};
+use upliftmem_scorer::{Ask, TaskSets};
+
+use crate::{
+    error::Result,
+    scoring::{BelievingScorer, beam, sample},
+    settings::{Incumbent, ProbeSettings, RetrievalSettings, Strategy},
+    texts::{KnownMemory, KnownTask, inputs},
+};
+
+/// One task of a window with all that deciding about it needs.
+#[derive(Debug, Clone)]
+pub struct Scene {
+    /// What was retrieved.
+    pub entry: WindowEntry,
+    /// The task.
+    pub task: Arc<KnownTask>,
+    /// Its candidates.
+    pub memories: Vec<Arc<KnownMemory>>,
+}
+
+/// A probe that was chosen, and why.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Chosen {
+    /// The task.
+    pub task: TaskId,
+    /// The set to execute.
+    pub set: MemorySet,
+    /// What retrieval would return instead.
+    pub incumbent: MemorySet,
+    /// What it is worth; all zero for strategies that do not value probes.
+    pub pick: ProbePick,
+}
+
+/// A batch with the sizes of what it was chosen from.
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+pub struct Plan {
+    /// The probes, in the order in which they were picked.
+    pub chosen: Vec<Chosen>,
+    /// Probes that could have been picked.
+    pub pool: usize,
+    /// Probes that were left out by `challengers_max`.
+    pub capped: usize,
+    /// Decisions they bear on.
+    pub comparisons: usize,
+    /// EVSI of the whole batch, if the belief was asked.
+    pub batch_value: f64,
+    /// Share of the belief's variance that its finite features leave out.
+    pub residual_share: f64,
+}
+
+/// What a window leaves to decide.
+struct Question {
+    pool: ProbePool,
+    family: ComparisonFamily,
+    incumbents: BTreeMap<TaskId, MemorySet>,
+    capped: usize,
+}
+
+/// Chooses at most `budget` probes. Paper: LocalComparisons and SelectProbes of Algorithm 1.
+pub fn plan(
+    scorer: &dyn BelievingScorer,
+    scenes: &[Scene],
+    retrieval: &RetrievalSettings,
+    settings: &ProbeSettings,
+    budget: usize,
+    rng: &mut impl Rng,
+) -> Result<Plan> {
+    let scenes = latest(scenes);
+    if scenes.is_empty() || budget == 0 {
+        return Ok(Plan::default());
+    }
+    let Some(selection) = settings.strategy.selection() else {
+        return ordinary(scorer, &scenes, retrieval, settings, budget, rng);
+    };
+    let question = match settings.incumbent {
+        Incumbent::Sampled if settings.challengers_max == 0 => sampled(&scenes, settings)?,
+        _ => current(scorer, &scenes, retrieval, settings, rng.random())?,
+    };
+    let (belief, residual_share) = believe(scorer, &scenes, &question.pool, settings)?;
+    let batch = select_probes(
+        ProbeQuestion {
+            pool: &question.pool,
+            family: &question.family,
+            belief: &belief,
+            deviations: None,
+        },
+        &settings.selection(selection, budget),
+        rng,
+    )?;
+    let chosen = batch.picks.into_iter().map(|pick| {
+        let probe = &question.pool.probes()[pick.probe as usize];
+        let task = question.pool.tasks()[probe.task as usize];
+        Chosen {
+            task,
+            set: probe.set.clone(),
+            incumbent: question.incumbents.get(&task).cloned().unwrap_or_default(),
+            pick,
+        }
+    });
+    Ok(Plan {
+        chosen: chosen.collect(),
+        pool: question.pool.len(),
+        capped: question.capped,
+        comparisons: question.family.len(),
+        batch_value: batch.batch_value,
+        residual_share,
+    })
+}
+
+/// One scene a task, the latest, in the order of tasks.
+fn latest(scenes: &[Scene]) -> Vec<&Scene> {
+    let by_task: BTreeMap<TaskId, &Scene> = scenes.iter().map(|scene| (scene.entry.task, scene)).collect();
+    by_task.into_values().collect()
+}
+
+/// The paper's family: edits of what was sampled.
+fn sampled(scenes: &[&Scene], settings: &ProbeSettings) -> Result<Question> {
+    let window = AcquisitionWindow {
+        entries: scenes.iter().map(|scene| scene.entry.clone()).collect(),
+    };
+    let (pool, family) = local_comparisons(&window, settings.neighbourhood)?;
+    let incumbents = scenes
+        .iter()
+        .map(|scene| (scene.entry.task, scene.entry.incumbent.clone()));
+    Ok(Question {
+        pool,
+        family,
+        incumbents: incumbents.collect(),
+        capped: 0,
+    })
+}
+
+/// Edits of what retrieval would return now, the most promising of each task.
+fn current(
+    scorer: &dyn BelievingScorer,
+    scenes: &[&Scene],
+    retrieval: &RetrievalSettings,
+    settings: &ProbeSettings,
+    seed: u64,
+) -> Result<Question> {
+    let around: Vec<(MemorySet, Vec<MemorySet>, usize)> = scenes
+        .par_iter()
+        .enumerate()
+        .map(|(place, scene)| neighbours(scorer, scene, retrieval, settings, seed ^ place as u64))
+        .collect::<Result<_>>()?;
+    let mut probes = Vec::new();
+    let mut incumbents = BTreeMap::new();
+    let mut capped = 0;
+    for (scene, (incumbent, challengers, left_out)) in scenes.iter().zip(&around) {
+        let sets = challengers
+            .iter()
+            .chain([incumbent])
+            .filter(|set| !set.is_empty());
+        probes.extend(sets.map(|set| (scene.entry.task, set.clone())));
+        incumbents.insert(scene.entry.task, incumbent.clone());
+        capped += left_out;
+    }
+    let pool = ProbePool::new(probes)?;
+    let mut comparisons = Vec::new();
+    for (at, task) in (0..).zip(pool.tasks()) {
+        let incumbent = &incumbents[task];
+        let place = |set: &MemorySet| pool.position(at, set).map_or(Side::Empty, Side::Probe);
+        let challengers = pool.range_of(at).map(|probe| &pool.probes()[probe].set);
+        for challenger in challengers.filter(|set| *set != incumbent) {
+            comparisons.push(Comparison {
+                task: at,
+                challenger: place(challenger),
+                incumbent: place(incumbent),
+            });
+        }
+        if !incumbent.is_empty() {
+            comparisons.push(Comparison {
+                task: at,
+                challenger: Side::Empty,
+                incumbent: place(incumbent),
+            });
+        }
+    }
+    let family = ComparisonFamily::new(&pool, comparisons)?;
+    Ok(Question {
+        pool,
+        family,
+        incumbents,
+        capped,
+    })
+}
+
+/// What retrieval would return, the sets worth comparing it with, and how many were left out.
+fn neighbours(
+    scorer: &dyn BelievingScorer,
+    scene: &Scene,
+    retrieval: &RetrievalSettings,
+    settings: &ProbeSettings,
+    seed: u64,
+) -> Result<(MemorySet, Vec<MemorySet>, usize)> {
+    let bound = scorer.bind(scene.task.input(), &inputs(&scene.memories))?;
+    let incumbent = match settings.incumbent {
+        Incumbent::Current => beam(bound.as_ref(), &scene.entry.pool, retrieval, None)?.best.set,
+        Incumbent::Sampled => scene.entry.incumbent.clone(),
+    };
+    let space = SearchSpace::new(&scene.entry.pool, retrieval.limits());
+    let mut sets = space.edits(&incumbent)?;
+    sets.retain(|set| !set.is_empty() && *set != incumbent);
+    let most = settings.challengers_max;
+    if most == 0 || sets.len() <= most {
+        return Ok((incumbent, sets, 0));
+    }
+    let ask = Ask {
+        draws: usize::from(settings.strategy == Strategy::Thompson),
+        seed,
+        deviations: true,
+    };
+    let scores = bound.score(&sets, ask)?;
+    let base = crate::scoring::value(bound.as_ref(), &incumbent)?;
+    let mut shuffle = rand_chacha::ChaCha8Rng::seed_from_u64(seed);
+    let mut ranked: Vec<(f64, usize)> = (0..sets.len())
+        .map(|at| {
+            let promise = match settings.strategy {
+                Strategy::Random => shuffle.random(),
+                Strategy::McStd | Strategy::Eig => scores.deviations[at],
+                Strategy::Thompson => scores.draws[0][at],
+                _ => evsi(scores.values[at] - base, scores.deviations[at])?,
+            };
+            Ok((promise, at))
+        })
+        .collect::<Result<_>>()?;
+    ranked.sort_unstable_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+    let left_out = ranked.len() - most;
+    ranked.truncate(most);
+    let kept = ranked.into_iter().map(|(_, at)| sets[at].clone()).collect();
+    Ok((incumbent, kept, left_out))
+}
+
+/// The belief about the pool's values and labels.
+fn believe(
+    scorer: &dyn BelievingScorer,
+    scenes: &[&Scene],
+    pool: &ProbePool,
+    settings: &ProbeSettings,
+) -> Result<(PoolBelief, f64)> {
+    let by_task: BTreeMap<TaskId, &Scene> = scenes.iter().map(|scene| (scene.entry.task, *scene)).collect();
+    let mut owned = Vec::with_capacity(pool.tasks().len());
+    for (at, task) in (0..).zip(pool.tasks()) {
+        let scene = by_task[task];
+        let sets: Vec<MemorySet> = pool
+            .range_of(at)
+            .map(|probe| pool.probes()[probe].set.clone())
+            .collect();
+        owned.push((scene, inputs(&scene.memories), sets));
+    }
+    let items: Vec<TaskSets<'_>> = owned
+        .iter()
+        .map(|(scene, memories, sets)| TaskSets {
+            task: scene.task.input(),
+            memories,
+            sets,
+        })
+        .collect();
+    let map = if settings.strategy == Strategy::Random {
+        None
+    } else {
+        Some(scorer.feature_map(&items, settings.belief_dimension)?)
+    };
+    let dimension = map
+        .as_ref()
+        .and_then(|map| map.features.first().map(Vec::len))
+        .unwrap_or(0);
+    let means: Vec<Vec<f64>> = items
+        .par_iter()
+        .map(|item| {
+            let bound = scorer.bind(item.task, item.memories)?;
+            Ok(bound.score(item.sets, Ask::VALUES)?.values)
+        })
+        .collect::<Result<_>>()?;
+    let mut belief = PoolBelief::with_capacity(dimension, pool.len());
+    let noise = scorer.label_variance();
+    for (probe, mean) in means.into_iter().flatten().enumerate() {
+        match &map {
+            Some(map) => belief.push(mean, &map.features[probe], noise + map.residual[probe])?,
+            None => belief.push(mean, &[], noise)?,
+        }
+    }
+    for _ in pool.tasks() {
+        belief.push_reference(ReferenceBelief {
+            row: Vec::new(),
+            variance: 0.0,
+        })?;
+    }
+    Ok((belief, map.map_or(0.0, |map| map.residual_share)))
+}
+
+/// The same budget on more ordinary retrievals: sampled paths of the window's tasks, in turn.
+fn ordinary(
+    scorer: &dyn BelievingScorer,
+    scenes: &[&Scene],
+    retrieval: &RetrievalSettings,
+    settings: &ProbeSettings,
+    budget: usize,
+    rng: &mut impl Rng,
+) -> Result<Plan> {
+    let mut plan = Plan::default();
+    if settings.strategy == Strategy::None {
+        return Ok(plan);
+    }
+    let policy = retrieval.policy()?;
+    // A path may end at the empty set, which is no probe; so many tries are enough to see that all do.
+    for _ in 0..20 * budget {
+        if plan.chosen.len() == budget {
+            break;
+        }
+        let scene = scenes[rng.random_range(0..scenes.len())];
+        let bound = scorer.bind(scene.task.input(), &inputs(&scene.memories))?;
+        let path = sample(bound.as_ref(), &scene.entry.pool, retrieval, policy, rng)?;
+        if path.terminal.is_empty() {
+            continue;
+        }
+        plan.chosen.push(Chosen {
+            task: scene.entry.task,
+            set: path.terminal.clone(),
+            incumbent: path.terminal,
+            pick: ProbePick {
+                probe: 0,
+                score: 0.0,
+                marginal_value: 0.0,
+                probability: upliftmem_core::Probability {
+                    at_least: 0.0,
+                    at_most: 1.0,
+                },
+                helps: Vec::new(),
+            },
+        });
+    }
+    Ok(plan)
+}

@@ -1,0 +1,31 @@
+//! Learns from executions which memories to retrieve, and retrieves them.
+//!
+//! [`Retriever`] answers requests; [`Trainer`] is the paper's Algorithm 1. Both see the world through three traits:
+//! a [`Store`](upliftmem_store::Store) that keeps everything, an [`Executor`](upliftmem_agent::Executor) that runs
+//! tasks, and an [`Embedder`](upliftmem_scorer::embedder::Embedder).
+
+mod acquire;
+mod error;
+mod learning;
+mod retrieve;
+mod rollouts;
+mod scoring;
+mod seeds;
+mod settings;
+mod state;
+mod texts;
+mod train;
+
+pub use acquire::{Chosen, Plan, Scene, plan};
+pub use error::{Error, Result};
+pub use retrieve::{Alternative, Retrieval, RetrievalRequest, RetrievedMemory, Retriever, Timings};
+pub use rollouts::{OnSettled, Rollouts, Settled};
+pub use scoring::{BelievingScorer, beam, sample, scorer_label};
+pub use seeds::Seeds;
+pub use settings::{
+    EngineSettings, ExecutionSettings, Incumbent, ProbeSettings, RetrievalSettings, Strategy,
+    TrainingSettings, UtilitySettings,
+};
+pub use state::{Labelled, Learned, RunState};
+pub use texts::{KnownMemory, KnownTask, Offer, Texts, inputs, store_generation};
+pub use train::{OnProgress, Progress, RunEnd, Trained, Trainer, TrainingReport};

@@ -1,0 +1,230 @@
+//! The request path: embed, recall, search, answer, record.
+
+use std::{sync::Arc, time::Duration, time::Instant};
+
+use rand::SeedableRng;
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+use upliftmem_core::{
+    BeamResult, IdSequence, MemoryId, MemorySet, RetrievalId, SearchEnd, Task, TaskId, Uplift,
+};
+use upliftmem_store::{JournalEntry, RetrievalRecord, Scope, Store, Timestamp};
+
+use crate::{
+    error::Result,
+    scoring::{BelievingScorer, beam, scorer_label},
+    settings::RetrievalSettings,
+    texts::{Offer, Texts},
+};
+
+/// What is asked.
+#[derive(Debug, Clone, Default)]
+pub struct RetrievalRequest {
+    /// The text that memories are wanted for.
+    pub query: String,
+    /// What the caller calls the task; outcomes of the same task are compared.
+    pub task: Option<String>,
+    /// The candidates, if the caller recalled them already.
+    pub candidates: Option<Vec<MemoryId>>,
+    /// Time after which the best set found so far is the answer.
+    pub budget: Option<Duration>,
+    /// Most members, if fewer than configured.
+    pub memories_max: Option<usize>,
+    /// Most tokens, if fewer than configured.
+    pub tokens_max: Option<u64>,
+}
+
+/// A memory that was chosen.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct RetrievedMemory {
+    /// Which memory.
+    pub id: MemoryId,
+    /// What it says.
+    pub text: String,
+    /// What it added to the predicted uplift when it was chosen. Paper: g(m given c, S).
+    pub gain: f64,
+}
+
+/// A set that was considered.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Alternative {
+    /// Its members.
+    pub set: MemorySet,
+    /// The uplift predicted for it.
+    pub predicted_uplift: f64,
+}
+
+/// Where the time went.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
+pub struct Timings {
+    /// Making the query's vector.
+    pub embed_ms: f64,
+    /// Recalling candidates.
+    pub recall_ms: f64,
+    /// Searching the best set.
+    pub search_ms: f64,
+}
+
+/// The answer: a set, or the advice to use none.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Retrieval {
+    /// Outcomes are reported against it.
+    pub id: RetrievalId,
+    /// The task it was for.
+    pub task: TaskId,
+    /// The chosen memories, in the order in which they were chosen; none if it abstained.
+    pub memories: Vec<RetrievedMemory>,
+    /// How much better the agent is expected to do than without memory.
+    pub predicted_uplift: f64,
+    /// Whether no memory is the answer.
+    pub abstained: bool,
+    /// Candidates that were searched.
+    pub candidates: usize,
+    /// The best sets that were not chosen.
+    pub runners_up: Vec<Alternative>,
+    /// The scorer that chose, as `name@version`.
+    pub scorer: String,
+    /// Whether the search was cut by its time budget.
+    pub interrupted: bool,
+    /// Where the time went.
+    pub timings: Timings,
+}
+
+/// Answers retrievals of one scope with one scorer version.
+pub struct Retriever {
+    /// Where memories are and answers are recorded.
+    pub store: Arc<dyn Store>,
+    /// Whose memories.
+    pub scope: Scope,
+    /// Where texts get their vectors.
+    pub texts: Arc<Texts>,
+    /// How sets are searched for.
+    pub settings: RetrievalSettings,
+    /// What sets are worth.
+    pub scorer: Arc<dyn BelievingScorer>,
+}
+
+impl Retriever {
+    /// Searches a set for a task and records the answer before it is given.
+    pub async fn retrieve(&self, request: RetrievalRequest) -> Result<Retrieval> {
+        let name = request.task.clone().unwrap_or_else(|| request.query.clone());
+        let task = Task::new(name, request.query.clone());
+        self.store.put_tasks(&self.scope, vec![task.clone()]).await?;
+        let mut timings = Timings::default();
+        let clock = Instant::now();
+        let known = self.texts.tasks(std::slice::from_ref(&task)).await?.remove(0);
+        timings.embed_ms = milliseconds(clock);
+        let clock = Instant::now();
+        let settings = self.narrowed(&request);
+        let offer = match &request.candidates {
+            Some(ids) => self.texts.offer(ids).await?,
+            None => self.texts.recall(&known, &settings).await?,
+        };
+        timings.recall_ms = milliseconds(clock);
+        let clock = Instant::now();
+        let result = {
+            let bound = self.scorer.bind(known.input(), &offer.inputs())?;
+            beam(bound.as_ref(), &offer.pool, &settings, request.budget)?
+        };
+        timings.search_ms = milliseconds(clock);
+        let retrieval = self.answer(&task, &offer, &result, timings);
+        self.record(&retrieval, &offer, &request, &result).await?;
+        Ok(retrieval)
+    }
+
+    fn narrowed(&self, request: &RetrievalRequest) -> RetrievalSettings {
+        let mut settings = self.settings.clone();
+        if let Some(most) = request.memories_max {
+            settings.memories_max = settings.memories_max.min(most);
+        }
+        if let Some(most) = request.tokens_max.filter(|&most| most > 0) {
+            let configured = Some(settings.tokens_max).filter(|&tokens| tokens > 0);
+            settings.tokens_max = configured.map_or(most, |tokens| tokens.min(most));
+        }
+        settings
+    }
+
+    fn answer(&self, task: &Task, offer: &Offer, result: &BeamResult, timings: Timings) -> Retrieval {
+        let text = |id: MemoryId| {
+            let found = offer.ranked.iter().find(|memory| memory.id == id);
+            found.map(|memory| memory.text.clone()).unwrap_or_default()
+        };
+        let steps = result.steps().into_iter();
+        let memories: Vec<RetrievedMemory> = steps
+            .map(|step| RetrievedMemory {
+                id: step.added,
+                text: text(step.added),
+                gain: step.gain,
+            })
+            .collect();
+        let runners_up = result.archive.iter().filter(|set| set.set != result.best.set);
+        Retrieval {
+            id: mint(),
+            task: task.id,
+            abstained: memories.is_empty(),
+            memories,
+            predicted_uplift: result.best.value,
+            candidates: offer.pool.len(),
+            runners_up: runners_up
+                .take(self.settings.runners_up)
+                .map(|set| Alternative {
+                    set: set.set.clone(),
+                    predicted_uplift: set.value,
+                })
+                .collect(),
+            scorer: scorer_label(&self.scorer),
+            interrupted: result.end == SearchEnd::Interrupted,
+            timings,
+        }
+    }
+
+    async fn record(
+        &self,
+        retrieval: &Retrieval,
+        offer: &Offer,
+        request: &RetrievalRequest,
+        result: &BeamResult,
+    ) -> Result<()> {
+        let mut trace = Map::new();
+        trace.insert("steps".into(), json!(result.depths));
+        trace.insert("end".into(), json!(result.end));
+        trace.insert("scored".into(), json!(result.scores));
+        trace.insert("timings".into(), json!(retrieval.timings));
+        let gains = retrieval.memories.iter().map(|memory| json!(memory.gain));
+        trace.insert("gains".into(), Value::Array(gains.collect()));
+        let record = RetrievalRecord {
+            id: retrieval.id,
+            task: Some(retrieval.task),
+            query: request.query.clone(),
+            pool: offer.pool.clone(),
+            set: retrieval.memories.iter().map(|memory| memory.id).collect(),
+            predicted_uplift: Uplift::new(retrieval.predicted_uplift)?,
+            scorer: retrieval.scorer.clone(),
+            trace,
+        };
+        let entry = JournalEntry::Retrieval(record);
+        self.store
+            .append(&self.scope, Timestamp::now(), vec![entry])
+            .await?;
+        Ok(())
+    }
+}
+
+fn milliseconds(since: Instant) -> f64 {
+    since.elapsed().as_secs_f64() * 1e3
+}
+
+/// A new name, after all that this process has given.
+fn mint() -> RetrievalId {
+    static SEQUENCE: std::sync::Mutex<Option<(IdSequence, rand_chacha::ChaCha8Rng)>> =
+        std::sync::Mutex::new(None);
+    let mut sequence = SEQUENCE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let (sequence, rng) = sequence.get_or_insert_with(|| {
+        let entropy = Timestamp::now().millis() ^ (u64::from(std::process::id()) << 40);
+        (
+            IdSequence::default(),
+            rand_chacha::ChaCha8Rng::seed_from_u64(entropy),
+        )
+    });
+    RetrievalId::from_u128(sequence.mint(Timestamp::now().millis(), rng))
+}

@@ -1,0 +1,93 @@
+//! Scorers as the engine uses them: bound to a task, searched with, sampled from, believed in.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use rand::Rng;
+use upliftmem_core::{
+    BeamResult, BeamSearch, BeamSettings, CandidatePool, MemorySet, PathPolicy, RetrievalPath, SamplePath,
+    SearchSpace,
+};
+use upliftmem_scorer::{Ask, CompactScorer, FeatureMap, SetScorer, TaskScorer, TaskSets};
+
+use crate::{error::Result, settings::RetrievalSettings};
+
+/// A scorer with a belief about what it has not seen.
+pub trait BelievingScorer: SetScorer {
+    /// Which scorer, without its version.
+    fn name(&self) -> &'static str;
+
+    /// The belief about many sets of many tasks at once.
+    fn feature_map(&self, items: &[TaskSets<'_>], dimension_max: usize) -> Result<FeatureMap>;
+
+    /// Variance of a label around the value of its set.
+    fn label_variance(&self) -> f64;
+}
+
+impl BelievingScorer for CompactScorer {
+    fn name(&self) -> &'static str {
+        "compact"
+    }
+
+    fn feature_map(&self, items: &[TaskSets<'_>], dimension_max: usize) -> Result<FeatureMap> {
+        Ok(Self::feature_map(self, items, dimension_max, 1e-3)?)
+    }
+
+    fn label_variance(&self) -> f64 {
+        Self::label_variance(self)
+    }
+}
+
+/// How a scorer and its version are written: `name@version`.
+pub fn scorer_label(scorer: &Arc<dyn BelievingScorer>) -> String {
+    format!("{}@{}", scorer.name(), scorer.version().0)
+}
+
+/// Searches the best set. Paper: BeamRetrieve.
+pub fn beam(
+    bound: &dyn TaskScorer,
+    pool: &CandidatePool,
+    settings: &RetrievalSettings,
+    budget: Option<Duration>,
+) -> Result<BeamResult> {
+    let started = Instant::now();
+    let space = SearchSpace::new(pool, settings.limits());
+    let beam = BeamSettings {
+        runners_up: settings.runners_up,
+        ..BeamSettings::new(settings.beam_width)
+    };
+    let mut search = BeamSearch::new(space, beam)?;
+    while let Some(sets) = search.to_score() {
+        // The first depth is always scored: without it there is nothing to return but nothing.
+        let late = budget.is_some_and(|budget| started.elapsed() > budget);
+        if late && sets.first().is_some_and(|set| set.len() > 1) {
+            break;
+        }
+        let values = bound.score(sets, Ask::VALUES)?.values;
+        search.take_values(&values)?;
+    }
+    Ok(search.finish())
+}
+
+/// Samples a path. Paper: SamplePath.
+pub fn sample(
+    bound: &dyn TaskScorer,
+    pool: &CandidatePool,
+    settings: &RetrievalSettings,
+    policy: PathPolicy,
+    rng: &mut impl Rng,
+) -> Result<RetrievalPath> {
+    let mut path = SamplePath::new(SearchSpace::new(pool, settings.limits()), policy);
+    while let Some(sets) = path.to_score() {
+        let values = bound.score(sets, Ask::VALUES)?.values;
+        path.take_values(&values, rng)?;
+    }
+    Ok(path.finish()?)
+}
+
+/// The value of one set.
+pub(crate) fn value(bound: &dyn TaskScorer, set: &MemorySet) -> Result<f64> {
+    Ok(bound.score(std::slice::from_ref(set), Ask::VALUES)?.values[0])
+}
