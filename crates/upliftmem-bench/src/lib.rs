@@ -20,6 +20,8 @@
 pub mod baselines;
 pub mod learning;
 mod lexical;
+mod world_executor;
 pub mod worlds;
 
 pub use lexical::LexicalIndex;
+pub use world_executor::WorldExecutor;

@@ -6,11 +6,15 @@
 
 mod acquire;
 mod error;
+mod evaluate;
 mod learning;
+mod online;
+mod report;
 mod retrieve;
 mod rollouts;
 mod scoring;
 mod seeds;
+mod serving;
 mod settings;
 mod state;
 mod texts;
@@ -18,10 +22,14 @@ mod train;
 
 pub use acquire::{Chosen, Plan, Scene, plan};
 pub use error::{Error, Result};
+pub use evaluate::{Arm, ArmResult, Evaluation, evaluate};
+pub use online::{Learnt, OutcomeReport, Outcomes, ReferencePolicy};
+pub use report::{Effect, HelpReport, MemoryEffect, help_report};
 pub use retrieve::{Alternative, Retrieval, RetrievalRequest, RetrievedMemory, Retriever, Timings};
 pub use rollouts::{OnSettled, Rollouts, Settled};
 pub use scoring::{BelievingScorer, beam, sample, scorer_label};
 pub use seeds::Seeds;
+pub use serving::{active_scorer, labels_of};
 pub use settings::{
     EngineSettings, ExecutionSettings, Incumbent, ProbeSettings, RetrievalSettings, Strategy,
     TrainingSettings, UtilitySettings,

@@ -5,12 +5,15 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
+use async_trait::async_trait;
 use upliftmem_core::{Candidate, CandidatePool, MemoryId, Task, TaskId};
 use upliftmem_scorer::{
     Embedding, MemoryInput, TaskInput,
     embedder::{Embedder, Generation},
 };
-use upliftmem_store::{EmbedderGeneration, NewMemory, RecallQuery, Scope, Store, Timestamp};
+use upliftmem_store::{
+    EmbedTexts, EmbedderGeneration, NewMemory, RecallQuery, ReembedProgress, Scope, Store, Timestamp, reembed,
+};
 
 use crate::{
     error::{Error, Result},
@@ -86,6 +89,7 @@ pub struct Texts {
     store: Arc<dyn Store>,
     scope: Scope,
     embedder: Arc<dyn Embedder>,
+    generation: EmbedderGeneration,
     memories: Mutex<BTreeMap<MemoryId, Arc<KnownMemory>>>,
     tasks: Mutex<BTreeMap<TaskId, Arc<KnownTask>>>,
 }
@@ -105,6 +109,7 @@ impl Texts {
         Self {
             store,
             scope,
+            generation: store_generation(embedder.generation()),
             embedder,
             memories: Mutex::default(),
             tasks: Mutex::default(),
@@ -128,11 +133,18 @@ impl Texts {
     }
 
     fn stored(&self, embedding: &Embedding) -> Result<upliftmem_store::Embedding> {
-        let generation = store_generation(self.embedder.generation());
         Ok(upliftmem_store::Embedding::new(
-            generation,
+            self.generation.clone(),
             embedding.values().to_vec(),
         )?)
+    }
+
+    /// Gives every memory of the scope a vector of this embedder, where it has none.
+    pub async fn give_vectors(
+        &self,
+        progress: impl FnMut(ReembedProgress) + Send,
+    ) -> Result<ReembedProgress> {
+        Ok(reembed(self.store.as_ref(), &self.scope, self, progress).await?)
     }
 
     /// Gives new memories their vectors.
@@ -142,6 +154,12 @@ impl Texts {
             new.embedding = Some(self.stored(&embedding)?);
         }
         Ok(batch)
+    }
+
+    /// A task whose vector is at hand.
+    pub fn known_task(&self, id: TaskId) -> Option<Arc<KnownTask>> {
+        let known = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        known.get(&id).cloned()
     }
 
     /// Tasks with their vectors, in order.
@@ -186,12 +204,12 @@ impl Texts {
     }
 
     async fn load(&self, ids: &[MemoryId]) -> Result<()> {
-        let generation = store_generation(self.embedder.generation());
+        let generation = &self.generation;
         let stored = self.store.memories(&self.scope, ids).await?;
         let bare: Vec<String> = stored
             .iter()
             .filter(|memory| {
-                (memory.embedding.as_ref()).is_none_or(|vector| *vector.generation() != generation)
+                (memory.embedding.as_ref()).is_none_or(|vector| vector.generation() != generation)
             })
             .map(|memory| memory.memory.text.clone())
             .collect();
@@ -200,7 +218,7 @@ impl Texts {
         for memory in stored {
             let vector = memory
                 .embedding
-                .filter(|vector| *vector.generation() == generation);
+                .filter(|vector| vector.generation() == generation);
             let embedding = match vector {
                 Some(vector) => Embedding::new(vector.vector())?,
                 None => made
@@ -247,5 +265,19 @@ impl Texts {
             pool: CandidatePool::new(candidates.collect())?,
             ranked,
         })
+    }
+}
+
+#[async_trait]
+impl EmbedTexts for Texts {
+    fn generation(&self) -> &EmbedderGeneration {
+        &self.generation
+    }
+
+    async fn embed(&self, texts: Vec<String>) -> std::result::Result<Vec<Vec<f32>>, String> {
+        let vectors = Self::embed(self, texts)
+            .await
+            .map_err(|error| error.to_string())?;
+        Ok(vectors.iter().map(|vector| vector.values().to_vec()).collect())
     }
 }

@@ -20,10 +20,11 @@ use upliftmem_store::{
 use crate::{
     acquire::{Plan, Scene, plan},
     error::{Error, Result},
-    learning::{Learning, LearningTexts, memories_of},
+    learning::{Learning, LearningTexts},
     rollouts::{Rollouts, Settled},
     scoring::{BelievingScorer, sample, scorer_label},
     seeds::Seeds,
+    serving::learning_texts,
     settings::EngineSettings,
     state::{Labelled, Learned, RunState, start_run},
     texts::{KnownTask, Offer, Texts},
@@ -780,27 +781,10 @@ impl Running<'_> {
     }
 
     async fn learning_texts(&self, labels: usize) -> Result<LearningTexts> {
-        let labels = &self.state.labels[..labels];
-        let mut tasks = Vec::new();
-        for label in labels {
-            let id = match label {
-                Labelled::Reference(seen) => seen.task,
-                Labelled::Observation(seen) => seen.task,
-            };
-            if let Some(task) = self.tasks.get(&id) {
-                tasks.push(task.clone());
-            } else if let Some(task) = self.trainer.store.task(&self.trainer.scope, id).await? {
-                tasks.push(task);
-            }
-        }
-        tasks.sort_unstable_by_key(|task| task.id);
-        tasks.dedup_by_key(|task| task.id);
-        let known = self.trainer.texts.tasks(&tasks).await?;
-        let memories = self.trainer.texts.memories(&memories_of(labels)).await?;
-        Ok(LearningTexts {
-            tasks: known.into_iter().map(|task| (task.task.id, task)).collect(),
-            memories: memories.into_iter().map(|memory| (memory.id, memory)).collect(),
-        })
+        let Trainer {
+            store, scope, texts, ..
+        } = self.trainer;
+        learning_texts(store, scope, texts, &self.state.labels[..labels]).await
     }
 }
 

@@ -1,0 +1,126 @@
+//! `probe`: plan a batch and show why.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::Args;
+use rand_chacha::ChaCha8Rng;
+use serde::Serialize;
+use upliftmem_core::{RetrievalPath, WindowEntry};
+use upliftmem_engine::{Plan, Scene, Strategy, plan};
+
+use super::train::tasks_of;
+use crate::{
+    context::Context,
+    output::{Table, signed, strong},
+};
+
+#[derive(Debug, Args)]
+pub(crate) struct ProbeArguments {
+    /// The tasks of the window: a JSON Lines file [default: tasks of the world].
+    #[arg(long, value_name = "FILE")]
+    tasks: Option<PathBuf>,
+    /// How probes are chosen; several are shown side by side.
+    #[arg(long, value_delimiter = ',')]
+    strategy: Vec<Strategy>,
+    /// Probes to plan.
+    #[arg(long, default_value_t = 10)]
+    budget: usize,
+    /// Use only so many tasks.
+    #[arg(long, default_value_t = 50)]
+    limit: usize,
+}
+
+#[derive(Serialize)]
+struct Planned {
+    strategy: Strategy,
+    #[serde(flatten)]
+    plan: Plan,
+}
+
+pub(crate) async fn probe(context: &Context, arguments: ProbeArguments) -> Result<()> {
+    let mut tasks = tasks_of(&context.config, arguments.tasks.as_ref(), false)?;
+    tasks.truncate(arguments.limit);
+    let retrieval = &context.config.retrieval;
+    let mut scenes = Vec::with_capacity(tasks.len());
+    for task in context.texts.tasks(&tasks).await? {
+        let offer = context.texts.recall(&task, retrieval).await?;
+        let nothing = RetrievalPath {
+            steps: Vec::new(),
+            terminal: upliftmem_core::MemorySet::EMPTY,
+        };
+        scenes.push(Scene {
+            entry: WindowEntry::of_path(task.task.id, offer.pool, &nothing, retrieval.limits()),
+            task,
+            memories: offer.ranked,
+        });
+    }
+    let scorer = context.scorer().await?;
+    let strategies = if arguments.strategy.is_empty() {
+        vec![context.config.acquisition.strategy]
+    } else {
+        arguments.strategy
+    };
+    let mut plans = Vec::new();
+    for strategy in strategies {
+        let mut settings = context.config.acquisition.clone();
+        settings.strategy = strategy;
+        settings.incumbent = upliftmem_engine::Incumbent::Current;
+        let mut rng: ChaCha8Rng = rand::SeedableRng::seed_from_u64(context.config.training.seed);
+        let plan = plan(
+            scorer.as_ref(),
+            &scenes,
+            retrieval,
+            &settings,
+            arguments.budget,
+            &mut rng,
+        )?;
+        plans.push(Planned { strategy, plan });
+    }
+    if context.output.json {
+        for planned in &plans {
+            context.output.line(&serde_json::to_string(planned)?)?;
+        }
+        return Ok(());
+    }
+    for planned in &plans {
+        context.output.line(&shown(planned, &scenes))?;
+    }
+    Ok(())
+}
+
+fn shown(planned: &Planned, scenes: &[Scene]) -> String {
+    let plan = &planned.plan;
+    let mut table = Table::new(&["#", "worth", "now", "probe", "task"]);
+    for (place, chosen) in plan.chosen.iter().enumerate() {
+        let task = scenes.iter().find(|scene| scene.entry.task == chosen.task);
+        table.row(vec![
+            (place + 1).to_string(),
+            signed(chosen.pick.marginal_value),
+            chosen.incumbent.len().to_string(),
+            change(chosen.incumbent.members(), chosen.set.members()),
+            task.map_or_else(String::new, |scene| scene.task.task.context.clone()),
+        ]);
+    }
+    format!(
+        "{}\n{}\n{} probes to choose from ({} left out), {} decisions, the batch is worth {} in all\n",
+        strong(&format!("strategy {}", planned.strategy)),
+        table.text(),
+        plan.pool,
+        plan.capped,
+        plan.comparisons,
+        signed(plan.batch_value)
+    )
+}
+
+/// How a probe differs from what retrieval would return.
+fn change<T: PartialEq>(incumbent: &[T], probe: &[T]) -> String {
+    let added = probe.iter().filter(|id| !incumbent.contains(id)).count();
+    let removed = incumbent.iter().filter(|id| !probe.contains(id)).count();
+    match (added, removed) {
+        (0, 0) => "the same again".into(),
+        (0, _) => "one removed".into(),
+        (_, 0) => "one added".into(),
+        _ => "one replaced".into(),
+    }
+}

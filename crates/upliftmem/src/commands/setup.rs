@@ -1,0 +1,252 @@
+//! `init`, `config`, `doctor`, `models`, `completions`, `man`.
+
+use std::path::PathBuf;
+
+use anyhow::{Context as _, Result, bail};
+use clap::{Args, CommandFactory, Subcommand};
+use serde_json::json;
+use upliftmem_scorer::models::{Hub, KNOWN_MODELS, Source};
+use upliftmem_store::{EmbedTexts, MemoryFilter};
+
+use super::Arguments;
+use crate::{
+    config::{Config, FILE_NAME, REFERENCE},
+    context::{Context, model_library, open_executor, open_store},
+    output::{Output, Table},
+};
+
+#[derive(Debug, Args)]
+pub(crate) struct InitArguments {
+    /// The directory.
+    #[arg(default_value = ".")]
+    directory: PathBuf,
+}
+
+pub(crate) async fn init(arguments: InitArguments, output: Output) -> Result<()> {
+    let directory = arguments.directory;
+    std::fs::create_dir_all(&directory)
+        .with_context(|| format!("{} can not be made", directory.display()))?;
+    let file = directory.join(FILE_NAME);
+    let new = !file.exists();
+    if new {
+        std::fs::write(&file, REFERENCE).with_context(|| format!("{} can not be written", file.display()))?;
+    }
+    let config = Config::load(Some(&file), &[], &[])?;
+    open_store(&config, true).await?;
+    let document =
+        json!({ "config": file, "store": config.directory.join(&config.store.location), "new": new });
+    output.result(&document, || {
+        format!(
+            "{} {}\nnext: `upliftmem add \"...\"` or `upliftmem import FILE`, then `upliftmem search \"...\"`",
+            if new { "wrote" } else { "kept" },
+            file.display()
+        )
+    })
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ConfigArguments {
+    /// Shows every key with its default and its reason instead of what is set here.
+    #[arg(long)]
+    reference: bool,
+}
+
+pub(crate) fn show_config(arguments: &ConfigArguments, config: &Config, output: Output) -> Result<()> {
+    if arguments.reference {
+        return output.line(REFERENCE.trim_end());
+    }
+    let text = toml::to_string(config)?;
+    output.result(config, || text)
+}
+
+/// One thing that was checked.
+#[derive(serde::Serialize)]
+struct Check {
+    what: &'static str,
+    fine: bool,
+    says: String,
+}
+
+pub(crate) async fn doctor(config: Config, output: Output) -> Result<()> {
+    let mut checks = Vec::new();
+    let mut check = |what: &'static str, result: Result<String>| {
+        let fine = result.is_ok();
+        let says = result.unwrap_or_else(|error| format!("{error:#}").replace('\n', ";"));
+        checks.push(Check { what, fine, says });
+    };
+    check(
+        "utility",
+        config
+            .utility
+            .rule()
+            .map(|_| "makes sense".into())
+            .map_err(Into::into),
+    );
+    check(
+        "retrieval",
+        config
+            .retrieval
+            .policy()
+            .map(|_| "makes sense".into())
+            .map_err(Into::into),
+    );
+    match Context::open(config.clone(), output).await {
+        Err(error) => check("store", Err(error)),
+        Ok(context) => {
+            let filter = MemoryFilter::default();
+            let first = context.store.list_memories(&context.scope, filter, 1).await;
+            check(
+                "store",
+                first.map(|_| config.store.location.clone()).map_err(Into::into),
+            );
+            let stored = context.store.generations(&context.scope).await?.0;
+            let ours = EmbedTexts::generation(context.texts.as_ref()).clone();
+            check(
+                "embedder",
+                match stored {
+                    Some(stored) if stored != ours => Err(anyhow::anyhow!(
+                        "the store's vectors are of {stored}, the configured embedder is {ours}"
+                    )),
+                    _ => Ok(ours.to_string()),
+                },
+            );
+            let waiting = context.store.unindexed(&context.scope).await?;
+            check("index", Ok(format!("{waiting} memories are not indexed yet")));
+        }
+    }
+    check(
+        "executor",
+        open_executor(&config).map(|executor| executor.name().to_owned()),
+    );
+    let present = model_library().present()?;
+    let names: Vec<&str> = present.iter().map(|model| model.name).collect();
+    check(
+        "models",
+        Ok(if names.is_empty() {
+            "none here; `upliftmem models pull potion` gets one".to_owned()
+        } else {
+            names.join(", ")
+        }),
+    );
+    let failed = checks.iter().filter(|check| !check.fine).count();
+    output.result(&checks, || {
+        let mut table = Table::new(&["", "what", "says"]);
+        for check in &checks {
+            let sign = if check.fine { "ok" } else { "NO" };
+            table.row(vec![sign.into(), check.what.into(), check.says.clone()]);
+        }
+        table.text()
+    })?;
+    if failed > 0 {
+        bail!("{failed} of {} checks failed", checks.len());
+    }
+    Ok(())
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ModelsArguments {
+    #[command(subcommand)]
+    command: ModelsCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum ModelsCommand {
+    /// The models that can be used, and which are here.
+    List,
+    /// Get a model.
+    Pull {
+        /// Its name.
+        name: String,
+    },
+    /// Where a model lies, or would lie.
+    Path {
+        /// Its name.
+        name: String,
+    },
+}
+
+pub(crate) async fn models(arguments: ModelsArguments, output: Output) -> Result<()> {
+    let library = model_library();
+    match arguments.command {
+        ModelsCommand::List => {
+            let present = library.present()?;
+            let here = |name: &str| present.iter().any(|model| model.name == name);
+            let document: Vec<_> = KNOWN_MODELS
+                .iter()
+                .map(|model| {
+                    json!({ "name": model.name, "what": model.what, "dimension": model.dimension,
+                            "bytes": model.bytes, "licence": model.licence, "here": here(model.name) })
+                })
+                .collect();
+            output.result(&document, || {
+                let mut table = Table::new(&["model", "here", "MB", "dimensions", "licence", "what"]);
+                for model in KNOWN_MODELS {
+                    table.row(vec![
+                        model.name.into(),
+                        if here(model.name) {
+                            "yes".into()
+                        } else {
+                            "no".into()
+                        },
+                        (model.bytes / 1_000_000).to_string(),
+                        model.dimension.to_string(),
+                        model.licence.into(),
+                        model.what.into(),
+                    ]);
+                }
+                table.text()
+            })
+        }
+        ModelsCommand::Path { name } => {
+            let path = library.path(&name)?;
+            output.result(&json!({ "path": path }), || path.display().to_string())
+        }
+        ModelsCommand::Pull { name } => {
+            let hub = Hub {
+                endpoint: std::env::var("UPLIFTMEM_HUB")
+                    .or_else(|_| std::env::var("HF_ENDPOINT"))
+                    .unwrap_or_else(|_| Hub::default().endpoint),
+                token: std::env::var("HF_TOKEN").ok(),
+                proxy: std::env::var("HTTPS_PROXY").ok(),
+                ..Hub::default()
+            };
+            let bar = output.bar(0, &format!("pulling {name}"));
+            let shown = bar.clone();
+            let work = tokio::task::spawn_blocking(move || {
+                let path = library.pull(&name, &Source::Hub(hub), &mut |progress| {
+                    shown.set_length(progress.total.unwrap_or(progress.done));
+                    shown.set_position(progress.done);
+                })?;
+                anyhow::Ok(path)
+            });
+            let path = work.await??;
+            bar.finish_and_clear();
+            output.result(&json!({ "path": path }), || path.display().to_string())
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CompletionsArguments {
+    /// The shell.
+    #[arg(value_enum)]
+    shell: clap_complete::Shell,
+}
+
+pub(crate) fn completions(arguments: &CompletionsArguments) -> Result<()> {
+    let mut command = Arguments::command();
+    clap_complete::generate(arguments.shell, &mut command, "upliftmem", &mut std::io::stdout());
+    Ok(())
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ManArguments {
+    /// The directory.
+    directory: PathBuf,
+}
+
+pub(crate) fn man(arguments: &ManArguments) -> Result<()> {
+    std::fs::create_dir_all(&arguments.directory)?;
+    clap_mangen::generate_to(Arguments::command(), &arguments.directory)?;
+    Ok(())
+}

@@ -1,0 +1,288 @@
+//! `train` and `report`.
+
+use std::path::PathBuf;
+
+use anyhow::{Result, bail};
+use clap::{Args, ValueEnum};
+use indicatif::ProgressBar;
+use upliftmem_core::Task;
+use upliftmem_engine::{
+    Effect, EngineSettings, HelpReport, Progress, RunEnd, Strategy, TrainingReport, help_report,
+};
+
+use crate::{
+    config::{Config, ExecutorKind},
+    context::{Context, open_world, read_tasks},
+    output::{Output, Table, cut, signed, strong},
+};
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Preset {
+    /// What works best.
+    Default,
+    /// Every choice as in the paper.
+    Paper,
+}
+
+/// What part of the method is left out.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Ablation {
+    /// No learning at all.
+    Base,
+    /// Warm-up, no stream.
+    WarmUp,
+    /// Probes are chosen at random.
+    RandomProbes,
+    /// No probes.
+    NoProbes,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TrainArguments {
+    /// The stream: a JSON Lines file of tasks {"id", "context"} [default: all tasks of the world].
+    #[arg(long, value_name = "FILE")]
+    tasks: Option<PathBuf>,
+    /// How many of the first tasks are seed tasks, for warm-up.
+    #[arg(long, default_value_t = 100)]
+    seed_tasks: usize,
+    /// The run's name: a run of the same name goes on where it stopped.
+    #[arg(long, default_value = "main")]
+    run: String,
+    /// How probes are chosen.
+    #[arg(long)]
+    strategy: Option<Strategy>,
+    /// Stop after so many executions.
+    #[arg(long, value_name = "N")]
+    max_executions: Option<u64>,
+    /// Stop after so much cost.
+    #[arg(long, value_name = "COST")]
+    max_cost: Option<f64>,
+    /// Randomness of the run.
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Times the stream is gone through.
+    #[arg(long)]
+    epochs: Option<u64>,
+    /// A set of choices to start from.
+    #[arg(long, value_enum, default_value = "default")]
+    preset: Preset,
+    /// Leave a part of the method out.
+    #[arg(long, value_enum)]
+    ablation: Option<Ablation>,
+}
+
+impl TrainArguments {
+    fn apply(&self, config: &mut Config) {
+        if matches!(self.preset, Preset::Paper) {
+            let paper = EngineSettings::paper();
+            config.retrieval.stop_prior = paper.retrieval.stop_prior;
+            config.acquisition = paper.acquisition;
+            config.training.epochs = paper.training.epochs;
+            config.training.updates = paper.training.updates;
+            config.scorer.labels = upliftmem_scorer::LabelKind::Paired;
+        }
+        match self.ablation {
+            Some(Ablation::Base | Ablation::WarmUp) => config.training.epochs = 0,
+            Some(Ablation::RandomProbes) => config.acquisition.strategy = Strategy::Random,
+            Some(Ablation::NoProbes) => config.acquisition.strategy = Strategy::None,
+            None => {}
+        }
+        if let Some(strategy) = self.strategy {
+            config.acquisition.strategy = strategy;
+        }
+        if let Some(most) = self.max_executions {
+            config.training.max_executions = most;
+        }
+        if let Some(most) = self.max_cost {
+            config.training.max_cost = most;
+        }
+        if let Some(seed) = self.seed {
+            config.training.seed = seed;
+        }
+        if let Some(epochs) = self.epochs {
+            config.training.epochs = epochs;
+        }
+    }
+}
+
+/// The tasks of a file, or of the world that is the executor.
+pub(crate) fn tasks_of(config: &Config, file: Option<&PathBuf>, held_out: bool) -> Result<Vec<Task>> {
+    match file {
+        Some(file) => read_tasks(file),
+        None if config.executor.kind == ExecutorKind::World => {
+            let world = open_world(config)?;
+            let tasks = if held_out {
+                world.test_tasks()
+            } else {
+                world.train_tasks()
+            };
+            Ok(tasks.to_vec())
+        }
+        None => bail!("no tasks are given\n  --tasks FILE names a JSON Lines file of {{\"id\",\"context\"}}"),
+    }
+}
+
+pub(crate) async fn train(mut context: Context, arguments: TrainArguments) -> Result<()> {
+    arguments.apply(&mut context.config);
+    let tasks = tasks_of(&context.config, arguments.tasks.as_ref(), false)?;
+    let seeds = if matches!(arguments.ablation, Some(Ablation::Base)) {
+        0
+    } else {
+        arguments.seed_tasks.min(tasks.len())
+    };
+    let (seed_tasks, stream) = tasks.split_at(seeds);
+    let executor = context.executor()?;
+    let trainer = context.trainer(&arguments.run, executor, seed_tasks.to_vec(), stream.to_vec())?;
+    let show = Show::new(context.output);
+    let trained = trainer.train(&|progress| show.take(progress)).await?;
+    show.finish();
+    context
+        .output
+        .result(&trained.report, || summary(&trained.report))
+}
+
+/// A bar that follows a run.
+pub(crate) struct Show {
+    output: Output,
+    bar: ProgressBar,
+}
+
+impl Show {
+    pub(crate) fn new(output: Output) -> Self {
+        Self {
+            output,
+            bar: output.bar(0, "starting"),
+        }
+    }
+
+    pub(crate) fn take(&self, progress: Progress) {
+        match progress {
+            Progress::Step { what, executions } => {
+                self.bar.reset();
+                self.bar.set_length(executions as u64);
+                self.bar.set_message(what);
+            }
+            Progress::Executed(count) => self.bar.inc(count as u64),
+            Progress::Stream { done, total } => tracing::info!("{done} of {total} tasks"),
+            Progress::Updated { version, labels } => {
+                if !self.output.json {
+                    self.bar
+                        .println(format!("version {version} learned from {labels} labels"));
+                }
+            }
+        }
+    }
+
+    pub(crate) fn finish(&self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+fn summary(report: &TrainingReport) -> String {
+    let mut table = Table::new(&["executions for", "number", "cost"]);
+    for (purpose, line) in &report.ledger {
+        if line.executions > 0 {
+            table.row(vec![
+                purpose.clone(),
+                line.executions.to_string(),
+                format!("{:.1}", line.cost),
+            ]);
+        }
+    }
+    let mean = |uplift: Option<f64>| uplift.map_or_else(|| "-".to_owned(), signed);
+    let end = match report.end {
+        RunEnd::Finished => "finished",
+        RunEnd::Budget => "stopped at its budget; a larger one goes on from here",
+    };
+    format!(
+        "{}\n{} tasks, {} labels, {} references: {}\nmean uplift while training: {} by retrieval, {} by probes\n\n{}\n\
+         `upliftmem search` uses it; `upliftmem eval` compares it on other tasks",
+        strong(&format!("run {:?} {end}", report.run)),
+        report.tasks,
+        report.labels,
+        report.references,
+        report.scorer,
+        mean(report.retrieval_uplift),
+        mean(report.probe_uplift),
+        table.text()
+    )
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ReportArguments {
+    /// Memories to show at each end of the list.
+    #[arg(long, default_value_t = 5)]
+    memories: usize,
+}
+
+pub(crate) async fn report(context: &Context, arguments: &ReportArguments) -> Result<()> {
+    let report = help_report(&context.store, &context.scope).await?;
+    if context.output.json {
+        return context.output.line(&serde_json::to_string(&report)?);
+    }
+    let shown = arguments.memories;
+    let ids: Vec<_> = report.memories.iter().map(|effect| effect.id).collect();
+    let mut texts = std::collections::BTreeMap::new();
+    for memory in context.texts.memories(&ids).await? {
+        texts.insert(memory.id, memory.text.clone());
+    }
+    let mut text = verdict(&report);
+    let mut table = Table::new(&["effect", "runs", "memory"]);
+    let count = report.memories.len();
+    for (place, effect) in report.memories.iter().enumerate() {
+        if place < shown || place + shown >= count {
+            table.row(vec![
+                signed(effect.effect),
+                effect.executions.to_string(),
+                texts
+                    .get(&effect.id)
+                    .cloned()
+                    .unwrap_or_else(|| effect.id.to_string()),
+            ]);
+        }
+    }
+    if count > 0 {
+        text += &format!("\nmost harmful and most helpful of {count} memories that were executed\n");
+        text += &table.text();
+    }
+    context.output.line(text.trim_end())
+}
+
+fn verdict(report: &HelpReport) -> String {
+    let line = |name: &str, effect: &Option<Effect>| match effect {
+        None => format!("{name}: nothing executed yet\n"),
+        Some(effect) => {
+            let interval = effect.interval.map_or_else(String::new, |interval| {
+                format!(
+                    ", 95 % interval [{}, {}]",
+                    signed(interval.low),
+                    signed(interval.high)
+                )
+            });
+            format!(
+                "{name}: {} over {} pairs{interval}\n",
+                signed(effect.mean),
+                effect.pairs
+            )
+        }
+    };
+    let answer = match report.retrievals.as_ref().and_then(|effect| effect.interval) {
+        None => "not enough executions to say whether memory helps",
+        Some(interval) if interval.low > 0.0 => "memory helps",
+        Some(interval) if interval.high < 0.0 => "memory hurts",
+        Some(_) => "it is not clear yet whether memory helps",
+    };
+    let mut text = format!("{}\n", strong(answer));
+    text += &line("retrievals against no memory", &report.retrievals);
+    text += &line("probes against no memory", &report.probes);
+    text += &line("control, no memory against itself", &report.control);
+    text += &format!("harmful retrievals: {:.0} %\n", 100.0 * report.harmed);
+    if let Some(abstained) = report.abstained {
+        text += &format!("searches answered with no memory: {:.0} %\n", 100.0 * abstained);
+    }
+    cut_lines(&text)
+}
+
+fn cut_lines(text: &str) -> String {
+    text.lines().map(|line| cut(line, 80) + "\n").collect()
+}

@@ -1,0 +1,217 @@
+//! What commands work with: the store, the texts and the executor that the configuration names.
+
+use std::{path::PathBuf, sync::Arc, time::Duration};
+
+use anyhow::{Context as _, Result, bail};
+use upliftmem_agent::Executor;
+use upliftmem_bench::{
+    WorldExecutor,
+    worlds::{World, WorldKind},
+};
+use upliftmem_core::Task;
+use upliftmem_engine::{BelievingScorer, Retriever, Rollouts, Texts, Trainer, active_scorer};
+use upliftmem_scorer::{
+    embedder::{Embedder, HashEmbedder, HttpEmbedder, HttpSettings},
+    models::{ModelLibrary, open_directory},
+};
+use upliftmem_store::{PostgresPlace, Scope, SqlitePlace, Store, StoreLimits, open_postgres, open_sqlite};
+
+use crate::{
+    config::{Config, EmbedderKind, ExecutorKind},
+    output::Output,
+};
+
+/// Everything a command needs.
+pub(crate) struct Context {
+    pub(crate) config: Config,
+    pub(crate) output: Output,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) scope: Scope,
+    pub(crate) texts: Arc<Texts>,
+}
+
+impl Context {
+    /// Opens what the configuration names. A store that is not there is made only by `init`.
+    pub(crate) async fn open(config: Config, output: Output) -> Result<Self> {
+        let scope = Scope::new(config.scope.clone())?;
+        let store = open_store(&config, false).await?;
+        let embedder = open_embedder(&config, output)?;
+        let texts = Arc::new(Texts::new(Arc::clone(&store), scope.clone(), embedder));
+        Ok(Self {
+            config,
+            output,
+            store,
+            scope,
+            texts,
+        })
+    }
+
+    /// The executor that the configuration names.
+    pub(crate) fn executor(&self) -> Result<Arc<dyn Executor>> {
+        open_executor(&self.config)
+    }
+
+    pub(crate) fn rollouts(&self, executor: Arc<dyn Executor>) -> Result<Rollouts> {
+        Ok(Rollouts {
+            store: Arc::clone(&self.store),
+            scope: self.scope.clone(),
+            texts: Arc::clone(&self.texts),
+            executor,
+            settings: self.config.engine().execution,
+            utility: self.config.utility.rule()?,
+        })
+    }
+
+    pub(crate) fn trainer(
+        &self,
+        run: &str,
+        executor: Arc<dyn Executor>,
+        seed_tasks: Vec<Task>,
+        stream: Vec<Task>,
+    ) -> Result<Trainer> {
+        Ok(Trainer {
+            store: Arc::clone(&self.store),
+            scope: self.scope.clone(),
+            texts: Arc::clone(&self.texts),
+            rollouts: self.rollouts(executor)?,
+            settings: self.config.engine(),
+            compact: self.config.scorer.compact()?,
+            run: run.to_owned(),
+            seed_tasks,
+            stream,
+        })
+    }
+
+    /// The scorer that all labels so far make.
+    pub(crate) async fn scorer(&self) -> Result<Arc<dyn BelievingScorer>> {
+        let compact = self.config.scorer.compact()?;
+        Ok(active_scorer(&self.store, &self.scope, &self.texts, compact).await?)
+    }
+
+    pub(crate) async fn retriever(&self) -> Result<Retriever> {
+        Ok(Retriever {
+            store: Arc::clone(&self.store),
+            scope: self.scope.clone(),
+            texts: Arc::clone(&self.texts),
+            settings: self.config.retrieval.clone(),
+            scorer: self.scorer().await?,
+        })
+    }
+}
+
+/// The store that the configuration names.
+pub(crate) async fn open_store(config: &Config, make: bool) -> Result<Arc<dyn Store>> {
+    let location = &config.store.location;
+    if location.starts_with("postgres://") || location.starts_with("postgresql://") {
+        return Ok(open_postgres(PostgresPlace::new(location), StoreLimits::default()).await?);
+    }
+    let file = config.directory.join(location);
+    if !make && !file.exists() {
+        bail!(
+            "there is no store at {}\n  `upliftmem init` makes one here; `--config FILE` uses another",
+            file.display()
+        );
+    }
+    Ok(open_sqlite(SqlitePlace::File(file), StoreLimits::default()).await?)
+}
+
+/// Where models are kept.
+pub(crate) fn model_library() -> ModelLibrary {
+    let root = std::env::var_os("UPLIFTMEM_MODELS")
+        .map(PathBuf::from)
+        .or_else(|| {
+            let data = std::env::var_os("XDG_DATA_HOME").map(PathBuf::from);
+            let home = std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".local/share"));
+            data.or(home).map(|data| data.join("upliftmem/models"))
+        })
+        .unwrap_or_else(|| PathBuf::from("models"));
+    ModelLibrary::new(root)
+}
+
+fn open_embedder(config: &Config, output: Output) -> Result<Arc<dyn Embedder>> {
+    let settings = &config.embedder;
+    Ok(match settings.kind {
+        EmbedderKind::Hash => Arc::new(HashEmbedder::default()),
+        EmbedderKind::Directory => Arc::from(open_directory(&config.directory.join(&settings.directory))?),
+        EmbedderKind::Http => {
+            let mut http = HttpSettings::new(&settings.url, &settings.model);
+            if !settings.key_variable.is_empty() {
+                let key = std::env::var(&settings.key_variable).with_context(|| {
+                    format!("embedder.key_variable: {} is not set", settings.key_variable)
+                })?;
+                http.key = Some(key);
+            }
+            Arc::new(HttpEmbedder::connect(http)?)
+        }
+        EmbedderKind::Auto => {
+            let auto = model_library().auto()?;
+            if let Some(fallback) = &auto.fallback {
+                tracing::debug!("{}", fallback.lost);
+            }
+            let _ = output;
+            Arc::from(auto.embedder)
+        }
+    })
+}
+
+/// The world that the configuration names.
+pub(crate) fn open_world(config: &Config) -> Result<World> {
+    let kind: WorldKind = config.executor.world.parse()?;
+    Ok(World::generate(kind, config.executor.world_seed)?)
+}
+
+/// The executor that the configuration names.
+pub(crate) fn open_executor(config: &Config) -> Result<Arc<dyn Executor>> {
+    let settings = &config.executor;
+    let _timeout = Duration::from_secs(settings.timeout_seconds);
+    match settings.kind {
+        ExecutorKind::World => Ok(Arc::new(WorldExecutor::new(Arc::new(open_world(config)?)))),
+        ExecutorKind::Command | ExecutorKind::Http | ExecutorKind::None => bail!(
+            "no executor is configured\n  set [executor] kind = \"command\" and command = [\"python3\", \"agent.py\"] in \
+             upliftmem.toml,\n  or try `--set executor.kind=world`"
+        ),
+    }
+}
+
+/// The tasks of a JSON Lines file, in order.
+pub(crate) fn read_tasks(file: &std::path::Path) -> Result<Vec<Task>> {
+    let text =
+        std::fs::read_to_string(file).with_context(|| format!("{} can not be read", file.display()))?;
+    let mut tasks = Vec::new();
+    for (number, line) in text
+        .lines()
+        .enumerate()
+        .filter(|(_, line)| !line.trim().is_empty())
+    {
+        let place = || format!("{}, line {}", file.display(), number + 1);
+        let mut fields: serde_json::Map<String, serde_json::Value> =
+            serde_json::from_str(line).with_context(|| format!("{}: not a JSON object", place()))?;
+        let mut text = |field: &str| match fields.remove(field) {
+            Some(serde_json::Value::String(text)) if !text.is_empty() => Ok(text),
+            Some(other) => bail!("{}, field {field:?}: {other} is not a text", place()),
+            None => bail!("{}: field {field:?} is missing", place()),
+        };
+        let (id, context) = (text("id")?, text("context")?);
+        let mut task = Task::new(id, context);
+        match fields.remove("metadata") {
+            None | Some(serde_json::Value::Null) => {}
+            Some(serde_json::Value::Object(metadata)) => task.metadata = metadata,
+            Some(other) => bail!("{}, field \"metadata\": {other} is not an object", place()),
+        }
+        task.metadata.extend(fields);
+        tasks.push(task);
+    }
+    if tasks.is_empty() {
+        bail!(
+            "{}: no task in it; a line looks like {{\"id\":\"t1\",\"context\":\"...\"}}",
+            file.display()
+        );
+    }
+    let mut ids: Vec<_> = tasks.iter().map(|task| task.id).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    if ids.len() != tasks.len() {
+        bail!("{}: two lines have the same id", file.display());
+    }
+    Ok(tasks)
+}

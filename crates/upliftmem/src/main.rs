@@ -1,0 +1,37 @@
+//! The program: arguments, configuration, and one function a command.
+
+mod commands;
+mod config;
+mod context;
+mod output;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use commands::Arguments;
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let filter = tracing_subscriber::EnvFilter::try_from_env("UPLIFTMEM_LOG")
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn"));
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .init();
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return failed(&anyhow::anyhow!("the runtime did not start: {error}")),
+    };
+    match runtime.block_on(commands::run(arguments)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => failed(&error),
+    }
+}
+
+/// Says what went wrong, with all its causes.
+#[expect(clippy::print_stderr, reason = "the one place where a failure is told")]
+fn failed(error: &anyhow::Error) -> ExitCode {
+    eprintln!("error: {error:#}");
+    ExitCode::from(1)
+}

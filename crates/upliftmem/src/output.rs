@@ -1,0 +1,171 @@
+//! What a person sees: tables that fit a terminal, colours only on one, JSON for programs.
+
+use std::io::{IsTerminal, Write};
+
+use anyhow::Result;
+use serde::Serialize;
+
+/// Columns that a table may use.
+const WIDTH: usize = 80;
+
+/// Where results go.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Output {
+    /// One JSON document or JSON lines instead of text for people.
+    pub(crate) json: bool,
+    /// No progress.
+    pub(crate) quiet: bool,
+}
+
+impl Output {
+    /// Prints a JSON document for programs, or else lets `human` print for people.
+    pub(crate) fn result<T: Serialize>(self, value: &T, human: impl FnOnce() -> String) -> Result<()> {
+        if self.json {
+            self.line(&serde_json::to_string(value)?)
+        } else {
+            self.line(human().trim_end())
+        }
+    }
+
+    /// Prints a line to standard output. A reader that has gone away is no error.
+    pub(crate) fn line(self, text: &str) -> Result<()> {
+        match writeln!(std::io::stdout().lock(), "{text}") {
+            Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => std::process::exit(0),
+            other => Ok(other?),
+        }
+    }
+
+    /// Tells a person something, beside the result.
+    pub(crate) fn note(self, text: &str) {
+        if !self.quiet {
+            let _ = writeln!(std::io::stderr().lock(), "{text}");
+        }
+    }
+
+    /// A bar for work that takes more than a moment; invisible where nobody looks.
+    pub(crate) fn bar(self, length: u64, what: &str) -> indicatif::ProgressBar {
+        if self.quiet || self.json || !std::io::stderr().is_terminal() {
+            return indicatif::ProgressBar::hidden();
+        }
+        let bar = indicatif::ProgressBar::new(length);
+        let style = "{msg:24} {wide_bar} {pos}/{len}  {elapsed} gone, {eta} left";
+        if let Ok(style) = indicatif::ProgressStyle::with_template(style) {
+            bar.set_style(style);
+        }
+        bar.set_message(what.to_owned());
+        bar
+    }
+}
+
+/// Emphasis, where standard output is a terminal that wants colours.
+pub(crate) fn strong(text: &str) -> String {
+    if std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none() {
+        format!("\u{1b}[1m{text}\u{1b}[0m")
+    } else {
+        text.to_owned()
+    }
+}
+
+/// Rows of text under headings.
+pub(crate) struct Table {
+    headings: Vec<&'static str>,
+    rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    pub(crate) fn new(headings: &[&'static str]) -> Self {
+        Self {
+            headings: headings.to_vec(),
+            rows: Vec::new(),
+        }
+    }
+
+    pub(crate) fn row(&mut self, cells: Vec<String>) {
+        self.rows.push(cells);
+    }
+
+    /// The table as text: numbers to the right, words to the left, the longest column cut so that all fits.
+    pub(crate) fn text(&self) -> String {
+        let columns = self.headings.len();
+        let length = |text: &str| text.chars().count();
+        let mut widths: Vec<usize> = (0..columns)
+            .map(|column| {
+                let cells = self.rows.iter().map(|row| length(&row[column]));
+                cells.chain([length(self.headings[column])]).max().unwrap_or(0)
+            })
+            .collect();
+        while widths.iter().sum::<usize>() + 2 * (columns - 1) > WIDTH {
+            let Some(widest) = (0..columns).max_by_key(|&column| widths[column]) else {
+                break;
+            };
+            if widths[widest] <= 8 {
+                break;
+            }
+            widths[widest] -= 1;
+        }
+        let numeric: Vec<bool> = (0..columns)
+            .map(|column| !self.rows.is_empty() && self.rows.iter().all(|row| is_number(&row[column])))
+            .collect();
+        let line = |cells: Vec<&str>| {
+            let cells = cells.iter().enumerate().map(|(column, cell)| {
+                let cell = cut(cell, widths[column]);
+                let pad = " ".repeat(widths[column].saturating_sub(length(&cell)));
+                if numeric[column] { pad + &cell } else { cell + &pad }
+            });
+            cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
+        };
+        let mut text = line(self.headings.clone()) + "\n";
+        let rule: Vec<String> = widths.iter().map(|&width| "-".repeat(width)).collect();
+        text += &(rule.join("  ") + "\n");
+        for row in &self.rows {
+            text += &(line(row.iter().map(String::as_str).collect()) + "\n");
+        }
+        text
+    }
+}
+
+fn is_number(cell: &str) -> bool {
+    cell.is_empty()
+        || cell == "-"
+        || cell.starts_with(|first: char| first.is_ascii_digit() || "+-.[".contains(first))
+}
+
+/// The start of a text on one line, with a sign where it was cut.
+pub(crate) fn cut(text: &str, width: usize) -> String {
+    let one_line: String = text
+        .chars()
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect();
+    if one_line.chars().count() <= width {
+        return one_line;
+    }
+    let start: String = one_line.chars().take(width.saturating_sub(1)).collect();
+    start + "…"
+}
+
+/// A number with its sign.
+pub(crate) fn signed(value: f64) -> String {
+    format!("{value:+.3}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_fits_and_numbers_stand_to_the_right() {
+        let mut table = Table::new(&["name", "value"]);
+        table.row(vec!["short".into(), "1.5".into()]);
+        table.row(vec!["long ".repeat(40), "-10.25".into()]);
+        let text = table.text();
+        assert!(text.lines().all(|line| line.chars().count() <= WIDTH), "{text}");
+        assert!(text.contains("short") && text.lines().nth(2).unwrap().ends_with("1.5"));
+        assert!(text.contains('…'));
+    }
+
+    #[test]
+    fn control_characters_never_reach_a_terminal() {
+        assert_eq!(cut("a\u{1b}[31mb\n", 20), "a [31mb ");
+        assert_eq!(cut("日本語テキスト", 4), "日本語…");
+    }
+}
