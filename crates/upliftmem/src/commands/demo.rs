@@ -100,7 +100,7 @@ pub(crate) async fn demo(arguments: DemoArguments, mut config: Config, output: O
             arms.push(held_out.baseline("per-memory", &labels, arguments.seed)?);
         }
         let scorer = context.scorer().await?;
-        arms.push(held_out.searched(&format!("uplift, {strategy} probes"), scorer.as_ref())?);
+        arms.push(held_out.searched(&format!("uplift ({strategy})"), scorer.as_ref())?);
         training.push(report);
         last = Some((context, held_out, scorer));
     }

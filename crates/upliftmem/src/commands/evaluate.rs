@@ -201,19 +201,18 @@ impl HeldOut {
 
 /// The comparison as a table.
 pub(crate) fn table(evaluation: &Evaluation) -> String {
-    let mut table = Table::new(&[
-        "method", "success", "utility", "±", "uplift", "95 %", "harmed", "none", "size",
-    ]);
+    let mut table = Table::new(&["method", "success", "utility", "uplift", "95 %", "harmed", "none", "size"]);
     for arm in &evaluation.arms {
         let interval = arm.interval.map_or_else(String::new, |interval| {
-            format!("[{}, {}]", signed(interval.low), signed(interval.high))
+            format!("[{:+.2}, {:+.2}]", interval.low, interval.high)
         });
         table.row(vec![
             arm.name.clone(),
             format!("{:.1} %", 100.0 * arm.performance),
-            format!("{:.3}", arm.utility),
-            arm.deviation
-                .map_or_else(|| "-".into(), |deviation| format!("{deviation:.3}")),
+            match arm.deviation {
+                Some(deviation) => format!("{:.3} ±{deviation:.3}", arm.utility),
+                None => format!("{:.3}", arm.utility),
+            },
             signed(arm.uplift),
             interval,
             format!("{:.0} %", 100.0 * arm.harmed),
@@ -222,7 +221,8 @@ pub(crate) fn table(evaluation: &Evaluation) -> String {
         ]);
     }
     format!(
-        "{}\n{} tasks, {} runs, {} executions; uplift over no memory, paired by task; none: share answered without memory",
+        "{}\n{} tasks, {} runs, {} executions. Uplift: over no memory, paired by task.\n\
+         Harmed: tasks that did worse than without. None: tasks that got no memory.",
         table.text(),
         evaluation.tasks,
         evaluation.runs,

@@ -1,0 +1,167 @@
+//! Every command, end to end, and what a person sees.
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use support::{WORLD, fails, succeeds, upliftmem, with_world};
+
+fn json(text: &str) -> serde_json::Value {
+    serde_json::from_str(text.trim()).unwrap()
+}
+
+#[test]
+fn the_help_of_every_command_fits_and_names_its_flags() {
+    let directory = tempfile::tempdir().unwrap();
+    let help = succeeds(directory.path(), &["--help"]);
+    insta::assert_snapshot!("help", help);
+    for command in help
+        .lines()
+        .skip_while(|line| !line.starts_with("Commands:"))
+        .skip(1)
+        .map_while(|line| line.split_whitespace().next())
+    {
+        let help = succeeds(directory.path(), &[command, "--help"]);
+        assert!(help.contains("Usage:"), "{command}");
+        assert!(help.lines().all(|line| line.chars().count() <= 80), "{command}\n{help}");
+    }
+}
+
+#[test]
+fn a_memory_is_added_listed_searched_and_its_outcome_reported() {
+    let directory = tempfile::tempdir().unwrap();
+    let place = directory.path();
+    succeeds(place, &["init"]);
+    let id = succeeds(place, &["add", "The spare key is under the blue pot."]);
+    let again = succeeds(place, &["add", "The  spare key is under the blue pot."]);
+    assert_eq!(again.trim(), format!("already known as {}", id.trim()));
+    let list = succeeds(place, &["list"]);
+    assert!(list.contains(id.trim()) && list.contains("blue pot"), "{list}");
+    let found = json(&succeeds(place, &["--json", "search", "Where is the spare key?"]));
+    assert_eq!(found["abstained"], true, "nothing is known yet: {found}");
+    assert_eq!(found["candidates"], 1);
+    let retrieval = found["id"].as_str().unwrap();
+    let outcome = json(&succeeds(
+        place,
+        &["--json", "outcome", retrieval, "--performance", "0.5", "--cost", "3"],
+    ));
+    assert_eq!(outcome["became"], "reference");
+    let explained = succeeds(place, &["explain", retrieval]);
+    assert!(explained.contains("so none was returned"), "{explained}");
+    let report = json(&succeeds(place, &["--json", "report"]));
+    assert_eq!(report["abstained"], 1.0);
+    let error = fails(place, 1, &["outcome", retrieval, "--performance", "1.5"]);
+    assert!(error.contains("--performance"), "{error}");
+}
+
+#[test]
+fn a_run_trains_explains_itself_and_is_compared() {
+    let directory = with_world(60);
+    let place = directory.path();
+    let arguments = |rest: &[&'static str]| [rest, &WORLD[..]].concat();
+    let trained = json(&succeeds(
+        place,
+        &arguments(&["--json", "train", "--tasks", "tasks.jsonl", "--seed-tasks", "20"]),
+    ));
+    assert_eq!(trained["end"], "finished");
+    assert_eq!(trained["tasks"], 40);
+    assert_eq!(trained["ledger"]["probe"]["executions"], 20);
+    assert_eq!(trained["ledger"]["reference"]["executions"], 60);
+    let again = json(&succeeds(
+        place,
+        &arguments(&["--json", "train", "--tasks", "tasks.jsonl", "--seed-tasks", "20"]),
+    ));
+    assert_eq!(trained, again, "a run that is over does nothing more");
+    let plans = succeeds(
+        place,
+        &arguments(&["--json", "probe", "--strategy", "evsi,random", "--budget", "3", "--limit", "12"]),
+    );
+    assert_eq!(plans.lines().count(), 2);
+    let plan = json(plans.lines().next().unwrap());
+    assert_eq!(plan["chosen"].as_array().unwrap().len(), 3);
+    assert!(plan["batch_value"].as_f64().unwrap() > 0.0);
+    let table = succeeds(place, &arguments(&["eval", "--limit", "15", "--runs", "2"]));
+    for method in ["none", "random", "bm25", "dense", "per-memory", "uplift"] {
+        assert!(table.lines().any(|line| line.starts_with(method)), "{table}");
+    }
+    assert!(table.lines().take(9).all(|line| line.chars().count() <= 80), "{table}");
+    let report = succeeds(place, &["report"]);
+    assert!(report.contains("retrievals against no memory"), "{report}");
+    let batches = succeeds(place, &["--json", "list", "batches"]);
+    assert_eq!(batches.lines().count(), 2);
+}
+
+#[test]
+fn files_that_are_wrong_are_refused_whole_with_their_place() {
+    let directory = tempfile::tempdir().unwrap();
+    let place = directory.path();
+    succeeds(place, &["init"]);
+    std::fs::write(place.join("bad.jsonl"), "{\"text\":\"fine\"}\n{\"txt\":\"oops\"}\n").unwrap();
+    insta::assert_snapshot!("bad_line", fails(place, 1, &["import", "bad.jsonl"]));
+    assert_eq!(succeeds(place, &["--json", "list"]), "", "nothing of it was imported");
+    std::fs::write(place.join("tasks.jsonl"), "{\"id\":\"a\"}\n").unwrap();
+    insta::assert_snapshot!(
+        "bad_task",
+        fails(place, 1, &["train", "--tasks", "tasks.jsonl", "--set", "executor.kind=world"])
+    );
+    insta::assert_snapshot!("missing_file", fails(place, 1, &["import", "nowhere.jsonl"]));
+}
+
+#[test]
+fn wrong_usage_says_what_to_do() {
+    let directory = tempfile::tempdir().unwrap();
+    let place = directory.path();
+    insta::assert_snapshot!("no_store", fails(place, 1, &["list"]));
+    succeeds(place, &["init"]);
+    insta::assert_snapshot!("no_executor", fails(place, 1, &["train", "--tasks", "x.jsonl"]));
+    insta::assert_snapshot!("unknown_key", fails(place, 1, &["list", "--set", "retrieval.candidats=3"]));
+    let output = upliftmem(place).args(["lst"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("list"));
+    insta::assert_snapshot!(
+        "unknown_method",
+        fails(
+            place,
+            1,
+            &["eval", "--methods", "magic", "--limit", "2", "--set", "executor.kind=world"]
+        )
+    );
+}
+
+#[test]
+fn the_doctor_finds_what_is_wrong() {
+    let directory = tempfile::tempdir().unwrap();
+    let place = directory.path();
+    succeeds(place, &["init"]);
+    let checks = json(&succeeds(place, &["--json", "doctor", "--set", "executor.kind=world"]));
+    assert!(checks.as_array().unwrap().iter().all(|check| check["fine"] == true), "{checks}");
+    let output = upliftmem(place).args(["doctor"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("NO  executor"), "{text}");
+}
+
+#[test]
+fn what_is_exported_is_imported_again() {
+    let directory = with_world(5);
+    let place = directory.path();
+    succeeds(place, &["export", "memories", "--out", "out.jsonl"]);
+    let other = tempfile::tempdir().unwrap();
+    succeeds(other.path(), &["init"]);
+    let file = place.join("out.jsonl").display().to_string();
+    succeeds(other.path(), &["import", &file]);
+    assert_eq!(
+        succeeds(other.path(), &["export", "memories"]),
+        std::fs::read_to_string(place.join("out.jsonl")).unwrap()
+    );
+}
+
+#[test]
+fn completions_and_manual_pages_are_made() {
+    let directory = tempfile::tempdir().unwrap();
+    let place = directory.path();
+    assert!(succeeds(place, &["completions", "bash"]).contains("_upliftmem"));
+    succeeds(place, &["man", "pages"]);
+    assert!(place.join("pages/upliftmem-train.1").is_file());
+    assert!(succeeds(place, &["config", "--reference"]).contains("[acquisition]"));
+    assert!(succeeds(place, &["models", "list"]).contains("potion"));
+}
