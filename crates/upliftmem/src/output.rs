@@ -84,7 +84,7 @@ impl Table {
         self.rows.push(cells);
     }
 
-    /// The table as text: numbers to the right, words to the left, the longest column cut so that all fits.
+    /// The table as text: numbers to the right, words to the left, the longest column but the first cut so that all fits.
     pub(crate) fn text(&self) -> String {
         let columns = self.headings.len();
         let length = |text: &str| text.chars().count();
@@ -95,7 +95,8 @@ impl Table {
             })
             .collect();
         while widths.iter().sum::<usize>() + 2 * (columns - 1) > WIDTH {
-            let Some(widest) = (0..columns).max_by_key(|&column| widths[column]) else {
+            // The first column names the row: whoever reads it may want to type it.
+            let Some(widest) = (1..columns).max_by_key(|&column| widths[column]) else {
                 break;
             };
             if widths[widest] <= 8 {
@@ -154,12 +155,13 @@ mod tests {
 
     #[test]
     fn a_table_fits_and_numbers_stand_to_the_right() {
-        let mut table = Table::new(&["name", "value"]);
-        table.row(vec!["short".into(), "1.5".into()]);
-        table.row(vec!["long ".repeat(40), "-10.25".into()]);
+        let mut table = Table::new(&["name", "value", "text"]);
+        let name = "an-id-that-someone-may-want-to-copy";
+        table.row(vec![name.into(), "1.5".into(), "short".into()]);
+        table.row(vec!["b".into(), "-10.25".into(), "long ".repeat(40)]);
         let text = table.text();
         assert!(text.lines().all(|line| line.chars().count() <= WIDTH), "{text}");
-        assert!(text.contains("short") && text.lines().nth(2).unwrap().ends_with("1.5"));
+        assert!(text.contains(&format!("{name}     1.5  short")), "{text}");
         assert!(text.contains('…'));
     }
 

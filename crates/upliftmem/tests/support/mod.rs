@@ -1,4 +1,5 @@
 //! The program as a person runs it.
+#![allow(dead_code)] // Each test file uses some of it.
 
 use std::{
     path::Path,
