@@ -2,6 +2,11 @@
 //!
 //! [`Executor`] is the one trait the engine knows.
 
+mod command;
 mod executor;
+mod lines;
+pub mod protocol;
+mod text;
 
+pub use command::{CommandExecutor, CommandHealth, CommandSettings};
 pub use executor::{Execution, ExecutionRequest, Executor, ExecutorError, MemoryText};
