@@ -4,9 +4,11 @@
 
 mod command;
 mod executor;
+mod http;
 mod lines;
 pub mod protocol;
 mod text;
 
 pub use command::{CommandExecutor, CommandHealth, CommandSettings};
 pub use executor::{Execution, ExecutionRequest, Executor, ExecutorError, MemoryText};
+pub use http::{HttpExecutor, HttpExecutorSettings};

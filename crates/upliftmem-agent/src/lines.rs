@@ -29,6 +29,11 @@ impl<R: AsyncRead + Unpin> Lines<R> {
         }
     }
 
+    /// What came after the last line feed.
+    pub(crate) fn rest(self) -> Vec<u8> {
+        self.partial
+    }
+
     /// The next line; none at the end of the stream. Half a line at the end was never said.
     ///
     /// A call that is dropped loses nothing: what it had read is still here for the next.

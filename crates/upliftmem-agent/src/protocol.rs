@@ -161,9 +161,12 @@ fn read_step(position: usize, step: &Value) -> Result<TrajectoryStep, String> {
 
 fn number(object: &Map<String, Value>, key: &str) -> Result<f64, String> {
     let value = present(object, key).ok_or_else(|| format!(r#""{key}" is missing"#))?;
-    value
-        .as_f64()
-        .ok_or_else(|| format!(r#""{key}" is not a number: {}"#, excerpt(value.to_string().as_bytes())))
+    value.as_f64().ok_or_else(|| {
+        format!(
+            r#""{key}" is not a number: {}"#,
+            excerpt(value.to_string().as_bytes())
+        )
+    })
 }
 
 /// The field, if it is there and not null.
@@ -255,19 +258,31 @@ mod tests {
         refused(r#""v":1,"performance":1.5,"cost":1"#, "1.5 is outside [0, 1]");
         refused(r#""v":1,"performance":-0.1,"cost":1"#, "-0.1 is outside [0, 1]");
         refused(r#""v":1,"performance":1,"cost":-1"#, "-1 is negative");
-        refused(r#""v":1,"performance":"1","cost":1"#, r#""performance" is not a number"#);
-        refused(r#""v":1,"performance":true,"cost":1"#, r#""performance" is not a number"#);
+        refused(
+            r#""v":1,"performance":"1","cost":1"#,
+            r#""performance" is not a number"#,
+        );
+        refused(
+            r#""v":1,"performance":true,"cost":1"#,
+            r#""performance" is not a number"#,
+        );
         refused(r#""v":1,"performance":NaN,"cost":1"#, "is not JSON");
         refused(r#""v":1,"performance":1e999,"cost":1"#, "is not JSON");
         refused(r#""v":1,"performance":1,"cost":1,"error":"x""#, "both");
         refused(r#""v":1,"cost":1"#, "neither");
         refused(r#""v":1,"error":7"#, r#""error" is not a text"#);
-        refused(r#""v":1,"performance":1,"cost":1,"trajectory":{}"#, "list of steps");
+        refused(
+            r#""v":1,"performance":1,"cost":1,"trajectory":{}"#,
+            "list of steps",
+        );
         refused(
             r#""v":1,"performance":1,"cost":1,"trajectory":[{"action":"a","observation":"o"},{"action":"a"}]"#,
             r#"step 2: no text "observation""#,
         );
-        refused(r#""v":1,"performance":1,"cost":1,"diagnostics":[]"#, "not an object");
+        refused(
+            r#""v":1,"performance":1,"cost":1,"diagnostics":[]"#,
+            "not an object",
+        );
     }
 
     #[test]

@@ -55,7 +55,10 @@ impl Health {
     pub(super) fn said(&self) -> String {
         let health = self.lock();
         match &health.last_violation {
-            Some(last) => format!("; {} lines broke the protocol, the last: {last}", health.violations),
+            Some(last) => format!(
+                "; {} lines broke the protocol, the last: {last}",
+                health.violations
+            ),
             None => String::new(),
         }
     }

@@ -17,11 +17,11 @@ use tokio::{
 };
 use upliftmem_core::InvalidInput;
 
+pub use self::{health::CommandHealth, settings::CommandSettings};
 use self::{
     health::Health,
     worker::{Job, Worker},
 };
-pub use self::{health::CommandHealth, settings::CommandSettings};
 use crate::{Execution, ExecutionRequest, Executor, ExecutorError, protocol::write_request};
 
 /// Runs tasks in child processes of one program.

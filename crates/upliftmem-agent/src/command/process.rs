@@ -93,7 +93,9 @@ impl Process {
 
     /// Hands a line to the child's input; false if the child no longer takes any.
     pub(super) fn send(&self, line: Vec<u8>) -> bool {
-        self.input.as_ref().is_some_and(|input| input.try_send(line).is_ok())
+        self.input
+            .as_ref()
+            .is_some_and(|input| input.try_send(line).is_ok())
     }
 
     /// No more requests: what is handed over is still written, then the child's input ends.
@@ -179,12 +181,16 @@ async fn write(mut stdin: ChildStdin, mut requests: mpsc::Receiver<Vec<u8>>) {
 
 /// Passes stderr on to the log.
 async fn log(stderr: ChildStderr, executor: String, complaints: Complaints) {
-    let mut lines = Lines::new(stderr, COMPLAINT_BYTES_MAX);
-    while let Ok(Some(Line::Whole(line) | Line::TooLong(line))) = lines.next().await {
-        tracing::info!(target: "executor", executor, "{}", String::from_utf8_lossy(&line).trim_end());
-        let shown = excerpt(&line);
+    let pass_on = |line: &[u8]| {
+        let shown = excerpt(line);
         if !shown.is_empty() {
+            tracing::info!(target: "executor", executor, "{}", String::from_utf8_lossy(line).trim_end());
             complaints.push(shown);
         }
+    };
+    let mut lines = Lines::new(stderr, COMPLAINT_BYTES_MAX);
+    while let Ok(Some(Line::Whole(line) | Line::TooLong(line))) = lines.next().await {
+        pass_on(&line);
     }
+    pass_on(&lines.rest());
 }

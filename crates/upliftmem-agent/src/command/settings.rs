@@ -75,7 +75,8 @@ impl CommandSettings {
 
     /// Refuses what could never run.
     pub(super) fn check(&self) -> Result<(), InvalidInput> {
-        let refuse = |what: &str, problem: &str| Err(InvalidInput::new(format_args!("executor.{what}"), problem));
+        let refuse =
+            |what: &str, problem: &str| Err(InvalidInput::new(format_args!("executor.{what}"), problem));
         if self.program.is_empty() {
             return refuse("program", "is empty; name a program");
         }

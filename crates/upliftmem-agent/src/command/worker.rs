@@ -240,7 +240,8 @@ impl Worker {
                 join(&mut earlier.attempt.job, attempt.job);
                 continue;
             }
-            let hindered = self.in_flight.values().any(|one| one.alone) || (alone && !self.in_flight.is_empty());
+            let hindered =
+                self.in_flight.values().any(|one| one.alone) || (alone && !self.in_flight.is_empty());
             if hindered || !process.send(attempt.job.line.clone()) {
                 self.waiting.push_front(attempt);
                 return;
@@ -285,7 +286,10 @@ impl Worker {
     /// Fails the request whose time is up. Of several it is the one that was sent first: a child that works on one
     /// after another hangs on that one, and the others never had their turn.
     fn time_is_up(&mut self) {
-        let oldest = self.in_flight.iter().min_by_key(|(_, one)| (one.deadline, one.attempt.sequence));
+        let oldest = self
+            .in_flight
+            .iter()
+            .min_by_key(|(_, one)| (one.deadline, one.attempt.sequence));
         let Some(id) = oldest.map(|(&id, _)| id) else {
             return;
         };
@@ -328,7 +332,9 @@ impl Worker {
         while let Ok(job) = self.jobs.try_recv() {
             self.accept(job);
         }
-        let in_flight = std::mem::take(&mut self.in_flight).into_values().map(|one| one.attempt);
+        let in_flight = std::mem::take(&mut self.in_flight)
+            .into_values()
+            .map(|one| one.attempt);
         for attempt in in_flight.chain(std::mem::take(&mut self.waiting)) {
             attempt.job.finish(Err(error.clone()));
         }
@@ -340,7 +346,11 @@ impl Worker {
             return Ok(());
         }
         let factor = 1_u32 << (self.stops - 1).min(20);
-        let wait = self.settings.backoff.saturating_mul(factor).min(self.settings.backoff_max);
+        let wait = self
+            .settings
+            .backoff
+            .saturating_mul(factor)
+            .min(self.settings.backoff_max);
         let end = Instant::now() + wait;
         loop {
             tokio::select! {
