@@ -418,7 +418,7 @@ async fn a_call_that_is_dropped_confuses_no_later_answer() {
 
 #[tokio::test]
 async fn the_same_request_asked_again_takes_over_what_is_being_done() {
-    let executor = Arc::new(executor(&["slow", "500"]));
+    let executor = Arc::new(executor(&["slow", "2000"]));
     abandon(executor.execute(&request(1))).await;
     let again = {
         let executor = Arc::clone(&executor);

@@ -28,6 +28,8 @@ const COMPLAINT_BYTES_MAX: usize = 4 << 10;
 const COMPLAINTS_MAX: usize = 10;
 /// How long a child that closed its output may take to exit before it counts as still running.
 const EXIT_PATIENCE: Duration = Duration::from_millis(300);
+/// How long a killed child may take to be gone.
+const KILL_PATIENCE: Duration = Duration::from_secs(5);
 
 /// The last lines that children wrote to stderr.
 #[derive(Clone, Default)]
@@ -137,7 +139,8 @@ impl Process {
     pub(super) async fn end(mut self) -> Option<ExitStatus> {
         let by_itself = self.exits_before(Instant::now() + EXIT_PATIENCE).await;
         self.kill();
-        let status = self.child.wait().await.ok();
+        // What the system does not let die at once is left to it.
+        let status = timeout(KILL_PATIENCE, self.child.wait()).await.ok()?.ok();
         self.group = None;
         // With the group its stderr ends: what it still had to say is short.
         timeout(EXIT_PATIENCE, &mut self.complaining).await.ok();

@@ -75,11 +75,14 @@ fn shuffle(count: usize, mut seed: u64) {
 
 /// Starts another process that stays, connected to the test: the test sees when it is gone.
 fn start_grandchild(address: &str) {
-    Command::new(std::env::current_exe().unwrap())
+    let mut grandchild = Command::new(std::env::current_exe().unwrap())
         .args(["stay", address])
         .stdin(Stdio::null())
+        .stderr(Stdio::piped())
         .spawn()
         .unwrap();
+    let ready = grandchild.stderr.as_mut().unwrap().read(&mut [0]);
+    assert!(ready.is_ok());
 }
 
 fn main() {
@@ -186,6 +189,7 @@ fn main() {
         }
         ["stay", address] => {
             let _connection = std::net::TcpStream::connect(address).unwrap();
+            eprintln!("ready");
             forever();
         }
         ["slow", milliseconds] => {
