@@ -1,0 +1,36 @@
+//! Foreign text in our messages: short, on one line, without control characters.
+
+/// Characters of a foreign text that are shown.
+const SHOWN_MAX: usize = 300;
+
+/// The beginning of the text, as it may be shown.
+pub(crate) fn excerpt(bytes: &[u8]) -> String {
+    // A character has at most four bytes: no need to decode what will not be shown.
+    let head = &bytes[..bytes.len().min(4 * SHOWN_MAX)];
+    let text = String::from_utf8_lossy(head);
+    let mut shown: String = text
+        .trim()
+        .chars()
+        .map(|character| if character.is_control() { ' ' } else { character })
+        .take(SHOWN_MAX)
+        .collect();
+    if shown.len() < text.trim().len() || head.len() < bytes.len() {
+        shown.push_str("...");
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn foreign_text_is_short_and_plain() {
+        assert_eq!(excerpt(b" \x1b[31mred\nalert\t\n"), "[31mred alert");
+        assert_eq!(excerpt(b"fine"), "fine");
+        assert_eq!(excerpt(b"caf\xe9"), "caf\u{fffd}");
+        let long = excerpt("\u{e9}".repeat(5000).as_bytes());
+        assert_eq!(long.chars().count(), SHOWN_MAX + 3);
+        assert!(long.ends_with("..."));
+    }
+}
