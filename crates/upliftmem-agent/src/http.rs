@@ -441,7 +441,7 @@ mod tests {
                     settings
                         .headers
                         .insert("authorization".into(), "Bearer s3cret\n".into()),
-                )
+                );
             },
             "executor.headers.authorization: is not a valid header",
         );

@@ -3,7 +3,7 @@
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use anyhow::{Context as _, Result, bail};
-use upliftmem_agent::Executor;
+use upliftmem_agent::{CommandExecutor, CommandSettings, Executor, HttpExecutor, HttpExecutorSettings};
 use upliftmem_bench::{
     WorldExecutor,
     worlds::{World, WorldKind},
@@ -163,12 +163,32 @@ pub(crate) fn open_world(config: &Config) -> Result<World> {
 /// The executor that the configuration names.
 pub(crate) fn open_executor(config: &Config) -> Result<Arc<dyn Executor>> {
     let settings = &config.executor;
-    let _timeout = Duration::from_secs(settings.timeout_seconds);
+    let timeout = Duration::from_secs(settings.timeout_seconds);
+    let name = Some(settings.name.clone()).filter(|name| !name.is_empty());
     match settings.kind {
         ExecutorKind::World => Ok(Arc::new(WorldExecutor::new(Arc::new(open_world(config)?)))),
-        ExecutorKind::Command | ExecutorKind::Http | ExecutorKind::None => bail!(
+        ExecutorKind::Command => {
+            let Some((program, arguments)) = settings.command.split_first() else {
+                bail!("executor.command is empty\n  write it as command = [\"python3\", \"agent.py\"]");
+            };
+            let mut command = CommandSettings::new(program, arguments.iter().cloned());
+            command.directory = Some(config.directory.clone());
+            command.name = name;
+            command.in_flight = settings.concurrency;
+            command.timeout = timeout;
+            command.retries = settings.retries;
+            Ok(Arc::new(CommandExecutor::new(command)?))
+        }
+        ExecutorKind::Http => {
+            let mut http = HttpExecutorSettings::new(&settings.url);
+            http.name = name;
+            http.concurrency = settings.concurrency;
+            http.timeout = timeout;
+            Ok(Arc::new(HttpExecutor::new(http)?))
+        }
+        ExecutorKind::None => bail!(
             "no executor is configured\n  set [executor] kind = \"command\" and command = [\"python3\", \"agent.py\"] in \
-             upliftmem.toml,\n  or try `--set executor.kind=world`"
+             upliftmem.toml,\n  or try a synthetic world with `--set executor.kind=world`"
         ),
     }
 }

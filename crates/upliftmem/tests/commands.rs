@@ -22,7 +22,10 @@ fn the_help_of_every_command_fits_and_names_its_flags() {
     {
         let help = succeeds(directory.path(), &[command, "--help"]);
         assert!(help.contains("Usage:"), "{command}");
-        assert!(help.lines().all(|line| line.chars().count() <= 80), "{command}\n{help}");
+        assert!(
+            help.lines().all(|line| line.chars().count() <= 80),
+            "{command}\n{help}"
+        );
     }
 }
 
@@ -42,7 +45,15 @@ fn a_memory_is_added_listed_searched_and_its_outcome_reported() {
     let retrieval = found["id"].as_str().unwrap();
     let outcome = json(&succeeds(
         place,
-        &["--json", "outcome", retrieval, "--performance", "0.5", "--cost", "3"],
+        &[
+            "--json",
+            "outcome",
+            retrieval,
+            "--performance",
+            "0.5",
+            "--cost",
+            "3",
+        ],
     ));
     assert_eq!(outcome["became"], "reference");
     let explained = succeeds(place, &["explain", retrieval]);
@@ -73,7 +84,16 @@ fn a_run_trains_explains_itself_and_is_compared() {
     assert_eq!(trained, again, "a run that is over does nothing more");
     let plans = succeeds(
         place,
-        &arguments(&["--json", "probe", "--strategy", "evsi,random", "--budget", "3", "--limit", "12"]),
+        &arguments(&[
+            "--json",
+            "probe",
+            "--strategy",
+            "evsi,random",
+            "--budget",
+            "3",
+            "--limit",
+            "12",
+        ]),
     );
     assert_eq!(plans.lines().count(), 2);
     let plan = json(plans.lines().next().unwrap());
@@ -83,7 +103,10 @@ fn a_run_trains_explains_itself_and_is_compared() {
     for method in ["none", "random", "bm25", "dense", "per-memory", "uplift"] {
         assert!(table.lines().any(|line| line.starts_with(method)), "{table}");
     }
-    assert!(table.lines().take(9).all(|line| line.chars().count() <= 80), "{table}");
+    assert!(
+        table.lines().take(9).all(|line| line.chars().count() <= 80),
+        "{table}"
+    );
     let report = succeeds(place, &["report"]);
     assert!(report.contains("retrievals against no memory"), "{report}");
     let batches = succeeds(place, &["--json", "list", "batches"]);
@@ -95,13 +118,25 @@ fn files_that_are_wrong_are_refused_whole_with_their_place() {
     let directory = tempfile::tempdir().unwrap();
     let place = directory.path();
     succeeds(place, &["init"]);
-    std::fs::write(place.join("bad.jsonl"), "{\"text\":\"fine\"}\n{\"txt\":\"oops\"}\n").unwrap();
+    std::fs::write(
+        place.join("bad.jsonl"),
+        "{\"text\":\"fine\"}\n{\"txt\":\"oops\"}\n",
+    )
+    .unwrap();
     insta::assert_snapshot!("bad_line", fails(place, 1, &["import", "bad.jsonl"]));
-    assert_eq!(succeeds(place, &["--json", "list"]), "", "nothing of it was imported");
+    assert_eq!(
+        succeeds(place, &["--json", "list"]),
+        "",
+        "nothing of it was imported"
+    );
     std::fs::write(place.join("tasks.jsonl"), "{\"id\":\"a\"}\n").unwrap();
     insta::assert_snapshot!(
         "bad_task",
-        fails(place, 1, &["train", "--tasks", "tasks.jsonl", "--set", "executor.kind=world"])
+        fails(
+            place,
+            1,
+            &["train", "--tasks", "tasks.jsonl", "--set", "executor.kind=world"]
+        )
     );
     insta::assert_snapshot!("missing_file", fails(place, 1, &["import", "nowhere.jsonl"]));
 }
@@ -113,7 +148,10 @@ fn wrong_usage_says_what_to_do() {
     insta::assert_snapshot!("no_store", fails(place, 1, &["list"]));
     succeeds(place, &["init"]);
     insta::assert_snapshot!("no_executor", fails(place, 1, &["train", "--tasks", "x.jsonl"]));
-    insta::assert_snapshot!("unknown_key", fails(place, 1, &["list", "--set", "retrieval.candidats=3"]));
+    insta::assert_snapshot!(
+        "unknown_key",
+        fails(place, 1, &["list", "--set", "retrieval.candidats=3"])
+    );
     let output = upliftmem(place).args(["lst"]).output().unwrap();
     assert_eq!(output.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&output.stderr).contains("list"));
@@ -122,7 +160,15 @@ fn wrong_usage_says_what_to_do() {
         fails(
             place,
             1,
-            &["eval", "--methods", "magic", "--limit", "2", "--set", "executor.kind=world"]
+            &[
+                "eval",
+                "--methods",
+                "magic",
+                "--limit",
+                "2",
+                "--set",
+                "executor.kind=world"
+            ]
         )
     );
 }
@@ -132,8 +178,18 @@ fn the_doctor_finds_what_is_wrong() {
     let directory = tempfile::tempdir().unwrap();
     let place = directory.path();
     succeeds(place, &["init"]);
-    let checks = json(&succeeds(place, &["--json", "doctor", "--set", "executor.kind=world"]));
-    assert!(checks.as_array().unwrap().iter().all(|check| check["fine"] == true), "{checks}");
+    let checks = json(&succeeds(
+        place,
+        &["--json", "doctor", "--set", "executor.kind=world"],
+    ));
+    assert!(
+        checks
+            .as_array()
+            .unwrap()
+            .iter()
+            .all(|check| check["fine"] == true),
+        "{checks}"
+    );
     let output = upliftmem(place).args(["doctor"]).output().unwrap();
     assert_eq!(output.status.code(), Some(1));
     let text = String::from_utf8(output.stdout).unwrap();

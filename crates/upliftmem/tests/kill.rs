@@ -55,7 +55,10 @@ fn killed_at_any_moment_it_ends_the_same() {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        std::thread::sleep(took.mul_f64((kill as f64 * 0.618).fract()).max(Duration::from_millis(3)));
+        std::thread::sleep(
+            took.mul_f64((kill as f64 * 0.618).fract())
+                .max(Duration::from_millis(3)),
+        );
         child.kill().unwrap();
         child.wait().unwrap();
     }

@@ -201,7 +201,9 @@ impl HeldOut {
 
 /// The comparison as a table.
 pub(crate) fn table(evaluation: &Evaluation) -> String {
-    let mut table = Table::new(&["method", "success", "utility", "uplift", "95 %", "harmed", "none", "size"]);
+    let mut table = Table::new(&[
+        "method", "success", "utility", "uplift", "95 %", "harmed", "none", "size",
+    ]);
     for arm in &evaluation.arms {
         let interval = arm.interval.map_or_else(String::new, |interval| {
             format!("[{:+.2}, {:+.2}]", interval.low, interval.high)

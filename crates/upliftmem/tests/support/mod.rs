@@ -11,7 +11,9 @@ use upliftmem_bench::worlds::{World, WorldKind};
 /// The program, in a directory, without settings from outside.
 pub(crate) fn upliftmem(directory: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_upliftmem"));
-    command.current_dir(directory).env("UPLIFTMEM_MODELS", directory.join("models"));
+    command
+        .current_dir(directory)
+        .env("UPLIFTMEM_MODELS", directory.join("models"));
     for (name, _) in std::env::vars() {
         if name.starts_with("UPLIFTMEM_") && name != "UPLIFTMEM_MODELS" {
             command.env_remove(name);
@@ -38,8 +40,15 @@ pub(crate) fn succeeds(directory: &Path, arguments: &[&str]) -> String {
 pub(crate) fn fails(directory: &Path, code: i32, arguments: &[&str]) -> String {
     let output = run(directory, arguments);
     let errors = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(code), "upliftmem {arguments:?}: {errors}");
-    assert!(output.stdout.is_empty(), "a failure prints nothing to standard output");
+    assert_eq!(
+        output.status.code(),
+        Some(code),
+        "upliftmem {arguments:?}: {errors}"
+    );
+    assert!(
+        output.stdout.is_empty(),
+        "a failure prints nothing to standard output"
+    );
     // Where a test runs is not part of what a person reads.
     errors.replace(&directory.display().to_string(), "DIR")
 }
