@@ -202,7 +202,10 @@ impl Config {
             let text = std::fs::read_to_string(file)
                 .with_context(|| format!("{} can not be read", file.display()))?;
             // Parsed as a whole first: its messages name line and column.
-            toml::from_str::<Self>(&text).map_err(|error| explained(&error, &file.display().to_string()))?;
+            toml::from_str::<Self>(&text).map_err(|error| {
+                let problem = error.to_string();
+                explained(&error, &format!("{}: {}", file.display(), problem.trim_end()))
+            })?;
             table = text.parse().context("the file was parsed once already")?;
             if let Some(parent) = file.parent().filter(|parent| !parent.as_os_str().is_empty()) {
                 directory = parent.to_path_buf();
@@ -223,8 +226,8 @@ impl Config {
             set(&mut table, section.trim(), key.trim(), value.trim());
         }
         let text = toml::to_string(&table)?;
-        let mut config: Self =
-            toml::from_str(&text).map_err(|error| explained(&error, "the environment and flags"))?;
+        let mut config: Self = toml::from_str(&text)
+            .map_err(|error| explained(&error, &format!("--set and UPLIFTMEM_*: {}", error.message())))?;
         config.directory = directory;
         Ok(config)
     }
@@ -288,7 +291,7 @@ fn set(table: &mut toml::Table, section: &str, key: &str, value: &str) {
 }
 
 /// What is wrong with a configuration, and the key that was perhaps meant.
-fn explained(error: &toml::de::Error, place: &str) -> anyhow::Error {
+fn explained(error: &toml::de::Error, text: &str) -> anyhow::Error {
     let message = error.message();
     let mut hint = String::new();
     if let Some(rest) = message.strip_prefix("unknown field `")
@@ -297,10 +300,10 @@ fn explained(error: &toml::de::Error, place: &str) -> anyhow::Error {
         let known = expected.split('`').skip(1).step_by(2);
         let nearest = known.min_by_key(|known| strsim::damerau_levenshtein(known, unknown));
         if let Some(nearest) = nearest {
-            hint = format!("\n  did you mean `{nearest}`? `upliftmem config` shows every key");
+            hint = format!("\n  did you mean `{nearest}`? `upliftmem config --reference` shows every key");
         }
     }
-    anyhow!("{place}: {}{hint}", error.to_string().trim_end())
+    anyhow!("{text}{hint}")
 }
 
 #[cfg(test)]

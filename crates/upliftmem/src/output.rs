@@ -126,9 +126,8 @@ impl Table {
 }
 
 fn is_number(cell: &str) -> bool {
-    cell.is_empty()
-        || cell == "-"
-        || cell.starts_with(|first: char| first.is_ascii_digit() || "+-.[".contains(first))
+    cell.chars()
+        .all(|c| c.is_ascii_digit() || "+-.,[]±% ".contains(c))
 }
 
 /// The start of a text on one line, with a sign where it was cut.

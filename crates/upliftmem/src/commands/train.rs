@@ -124,6 +124,7 @@ pub(crate) fn tasks_of(config: &Config, file: Option<&PathBuf>, held_out: bool) 
 
 pub(crate) async fn train(mut context: Context, arguments: TrainArguments) -> Result<()> {
     arguments.apply(&mut context.config);
+    let executor = context.executor()?;
     let tasks = tasks_of(&context.config, arguments.tasks.as_ref(), false)?;
     let seeds = if matches!(arguments.ablation, Some(Ablation::Base)) {
         0
@@ -131,7 +132,6 @@ pub(crate) async fn train(mut context: Context, arguments: TrainArguments) -> Re
         arguments.seed_tasks.min(tasks.len())
     };
     let (seed_tasks, stream) = tasks.split_at(seeds);
-    let executor = context.executor()?;
     let trainer = context.trainer(&arguments.run, executor, seed_tasks.to_vec(), stream.to_vec())?;
     let show = Show::new(context.output);
     let trained = trainer.train(&|progress| show.take(progress)).await?;
