@@ -7,14 +7,12 @@ const SHOWN_MAX: usize = 300;
 pub(crate) fn excerpt(bytes: &[u8]) -> String {
     // A character has at most four bytes: no need to decode what will not be shown.
     let head = &bytes[..bytes.len().min(4 * SHOWN_MAX)];
-    let text = String::from_utf8_lossy(head);
-    let mut shown: String = text
-        .trim()
+    let plain: String = String::from_utf8_lossy(head)
         .chars()
         .map(|character| if character.is_control() { ' ' } else { character })
-        .take(SHOWN_MAX)
         .collect();
-    if shown.len() < text.trim().len() || head.len() < bytes.len() {
+    let mut shown: String = plain.trim().chars().take(SHOWN_MAX).collect();
+    if shown.len() < plain.trim().len() || head.len() < bytes.len() {
         shown.push_str("...");
     }
     shown
