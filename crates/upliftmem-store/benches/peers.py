@@ -1,6 +1,6 @@
 """The alternatives a user has, on the vectors that `cargo bench -p upliftmem-store` wrote to UPLIFTMEM_BENCH_DUMP.
 
-usage: python3 peers.py FOLDER SIZE...      needs numpy, usearch, hnswlib, faiss-cpu
+usage: python3 peers.py FOLDER KIND-SIZE...   (clustered-100000 and the like; see the folder)      needs numpy, usearch, hnswlib, faiss-cpu
 One thread, 50 neighbours, inner product of unit vectors; prints rows of a Markdown table.
 """
 
@@ -78,7 +78,7 @@ PEERS = {
 
 folder = pathlib.Path(sys.argv[1])
 print("| library | vectors | p50 ms | p99 ms | recall@50 | build s |\n|---|---|---|---|---|---|", flush=True)
-for size in map(int, sys.argv[2:]):
+for size in sys.argv[2:]:
     vectors = numpy.fromfile(folder / f"vectors-{size}.f32", dtype="<f4").reshape(-1, DIMENSION)
     queries = numpy.fromfile(folder / f"queries-{size}.f32", dtype="<f4").reshape(-1, DIMENSION)
     truth = numpy.fromfile(folder / f"truth-{size}.u32", dtype="<u4").reshape(-1, NEIGHBOURS)

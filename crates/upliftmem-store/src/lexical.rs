@@ -1,6 +1,6 @@
 //! Words, their weights, and the fusion of two orders. Pure: both databases rank by this code.
 
-use std::collections::BTreeMap;
+use std::{borrow::Cow, collections::BTreeMap};
 
 use unicode_normalization::UnicodeNormalization;
 use upliftmem_core::MemoryId;
@@ -29,7 +29,12 @@ const B: f64 = 0.75;
 pub(crate) fn words(text: &str) -> BTreeMap<String, u32> {
     let mut counts = BTreeMap::new();
     let mut word = String::new();
-    for c in text.nfkc().flat_map(char::to_lowercase) {
+    let composed = if text.is_ascii() {
+        Cow::Borrowed(text)
+    } else {
+        Cow::Owned(text.nfkc().collect())
+    };
+    for c in composed.chars().flat_map(char::to_lowercase) {
         if c.is_alphanumeric() && !stands_alone(c) {
             word.push(c);
             continue;

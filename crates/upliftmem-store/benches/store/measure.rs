@@ -11,6 +11,10 @@ impl Latencies {
         self.0.push(elapsed);
     }
 
+    pub(crate) fn extend(&mut self, others: Self) {
+        self.0.extend(others.0);
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.0.len()
     }

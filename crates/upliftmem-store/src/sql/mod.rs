@@ -4,10 +4,13 @@
 //! vectors are indexed; everything else is the same text run through [`Sql`].
 
 pub(crate) mod embeddings;
+pub(crate) mod heads;
 pub(crate) mod journal;
 pub(crate) mod memories;
 pub(crate) mod migrations;
 pub(crate) mod recall;
+pub(crate) mod reports;
+pub(crate) mod retirement;
 pub(crate) mod scopes;
 pub(crate) mod store;
 pub(crate) mod tasks;
@@ -228,6 +231,13 @@ pub(crate) fn placeholders(first: usize, count: usize) -> String {
     names.join(", ")
 }
 
+/// What recall keeps in the process.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct InProcess {
+    pub(crate) indexes: ScopeIndexes,
+    pub(crate) heads: heads::Heads,
+}
+
 /// Where transactions come from.
 pub(crate) trait Backend: Send + Sync + 'static {
     /// Runs a closure on one snapshot.
@@ -242,6 +252,6 @@ pub(crate) trait Backend: Send + Sync + 'static {
         work: impl FnOnce(&mut dyn Sql) -> Result<T> + Send + 'static,
     ) -> impl Future<Output = Result<T>> + Send;
 
-    /// The in-process vector indexes, for a database that has none of its own.
-    fn indexes(&self) -> Option<ScopeIndexes>;
+    /// What is kept in the process, for a database that does not search by itself.
+    fn in_process(&self) -> Option<InProcess>;
 }

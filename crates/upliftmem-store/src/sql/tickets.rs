@@ -1,22 +1,20 @@
-//! Tickets: handed out, kept alive, completed once. And what was paid.
+//! Tickets: handed out, kept alive, completed once.
 
-use upliftmem_core::{Cost, Ledger, Outcome, Performance, Rollout, RolloutId, TaskId};
+use upliftmem_core::{Rollout, RolloutId, TaskId};
 
-use super::{Row, Sql, Value, id, scopes};
+use super::{Row, Sql, id, reports, scopes};
 use crate::{
-    AfterFailure, Completion, ExecutionReport, Lease, LeaseRequest, LeasedTicket, NewTicket, Scope,
-    StoreLimits, StoredExecution, StoredReport, Ticket, TicketFilter, TicketState, Timestamp,
+    Actor, AfterFailure, Completion, ExecutionReport, Lease, LeaseRequest, LeasedTicket, NewTicket, Scope,
+    StoreLimits, StoredTicket, Ticket, TicketFilter, TicketState, Timestamp,
     error::{Error, Result},
-    limits::within,
     memory::check_name,
     ticket::{parse_purpose, purpose_word},
 };
 
 const TICKET: &str = "rollout, task, members, purpose, executor, seed, state, attempts, attempts_max, worker, \
     lease_expires_at, last_error, enqueued_at";
-const REPORT: &str = "rollout, performance, cost, trajectory, diagnostics, attempt, completed_at";
 
-fn read_rollout(row: &mut Row) -> Result<Rollout> {
+pub(crate) fn read_rollout(row: &mut Row) -> Result<Rollout> {
     Ok(Rollout {
         id: RolloutId::from_u128(row.id(0)?),
         task: TaskId::from_u128(row.id(1)?),
@@ -40,44 +38,54 @@ fn read_ticket(row: &mut Row) -> Result<Ticket> {
     })
 }
 
-fn read_report(row: &mut Row) -> Result<StoredReport> {
-    let corrupt = |error: upliftmem_core::InvalidInput| Error::Corrupt(error.to_string());
-    Ok(StoredReport {
-        report: ExecutionReport {
-            outcome: Outcome {
-                rollout: RolloutId::from_u128(row.id(0)?),
-                performance: Performance::new(row.real(1)?).map_err(corrupt)?,
-                cost: Cost::new(row.real(2)?).map_err(corrupt)?,
-            },
-            trajectory: row.json(3)?,
-            diagnostics: row.json(4)?,
+/// Every ticket of scope `$1` without an outcome.
+pub(crate) const OPEN: &str = "SELECT rollout, task, members, purpose, executor, seed, state, attempts, attempts_max, \
+    last_error, enqueued_at FROM tickets WHERE scope = $1 AND state <> 'completed' ORDER BY rollout";
+
+/// A row of [`OPEN`]. A lease is between a worker and this store: elsewhere the ticket waits.
+pub(crate) fn read_open(row: &mut Row) -> Result<StoredTicket> {
+    Ok(StoredTicket {
+        rollout: read_rollout(row)?,
+        state: match TicketState::parse(&row.text(6)?)? {
+            TicketState::Leased => TicketState::Waiting,
+            other => other,
         },
-        attempt: row.small(5)?,
-        completed_at: row.time(6)?,
+        attempts: row.small(7)?,
+        attempts_max: row.small(8)?,
+        last_error: row.optional(9, Row::text)?,
+        enqueued_at: row.time(10)?,
     })
 }
 
-/// Every completed rollout of scope `$1` with its report.
-pub(crate) const EXECUTIONS: &str =
-    "SELECT t.rollout, t.task, t.members, t.purpose, t.executor, t.seed, r.rollout,
-     r.performance, r.cost, r.trajectory, r.diagnostics, r.attempt, r.completed_at
-     FROM reports r JOIN tickets t ON t.scope = r.scope AND t.rollout = r.rollout
-     WHERE r.scope = $1 ORDER BY r.rollout";
-
-/// A row of [`EXECUTIONS`].
-pub(crate) fn read_execution(row: &mut Row) -> Result<StoredExecution> {
-    let rollout = read_rollout(row)?;
-    let StoredReport {
-        report,
-        attempt,
-        completed_at,
-    } = read_report(&mut Row(row.0.split_off(6)))?;
-    Ok(StoredExecution {
+/// Writes a ticket of a file; says whether it is new. One that is here already keeps its own state.
+pub(crate) fn restore(
+    sql: &mut dyn Sql,
+    scope: &Scope,
+    limits: &StoreLimits,
+    stored: &StoredTicket,
+) -> Result<bool> {
+    let (rollout, most) = (&stored.rollout, stored.attempts_max);
+    let new = insert(
+        sql,
+        scope,
+        limits,
         rollout,
-        report,
-        attempt,
-        completed_at,
-    })
+        most,
+        stored.state,
+        stored.enqueued_at,
+    )?;
+    if new && let Some(row) = scopes::find(sql, scope)? {
+        let statement = "UPDATE tickets SET attempts = $3, last_error = $4 WHERE scope = $1 AND rollout = $2";
+        let error = stored.last_error.clone().map(|text| text.replace('\0', ""));
+        let values = [
+            row.number.into(),
+            id(rollout.id.as_u128()),
+            stored.attempts.into(),
+            error.into(),
+        ];
+        sql.execute(statement, &values)?;
+    }
+    Ok(new)
 }
 
 /// Asks for an execution; says whether it is new. The same again changes nothing.
@@ -356,107 +364,30 @@ pub(crate) fn complete(
         ));
     }
     let (number, _) = held(sql, scope, lease)?;
-    record(sql, scope, limits, number, lease.attempt, now, report)
+    reports::record(sql, scope, limits, number, lease.attempt, now, report)
 }
 
-/// Stores a report of an attempt (0: one that was never handed out).
-pub(crate) fn record(
+/// Completes many tickets in one transaction: what is refused for one of them changes nothing for the others.
+pub(crate) fn complete_many(
     sql: &mut dyn Sql,
     scope: &Scope,
     limits: &StoreLimits,
-    number: i64,
-    attempt: u32,
     now: Timestamp,
-    report: &ExecutionReport,
-) -> Result<Completion> {
-    let trajectory = to_json(&report.trajectory)?;
-    let diagnostics = to_json(&report.diagnostics)?;
-    within(
-        "trajectory_bytes_max",
-        limits.trajectory_bytes_max,
-        trajectory.len() + diagnostics.len(),
-        "bytes of trajectory and diagnostics",
-    )?;
-    let rollout = report.outcome.rollout;
-    let statement = format!(
-        "INSERT INTO reports (scope, {REPORT}) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
-         ON CONFLICT (scope, rollout) DO NOTHING"
-    );
-    let values = [
-        number.into(),
-        id(rollout.as_u128()),
-        report.outcome.performance.get().into(),
-        report.outcome.cost.get().into(),
-        trajectory.into(),
-        diagnostics.into(),
-        attempt.into(),
-        now.into(),
-    ];
-    if sql.execute(&statement, &values)? == 1 {
-        let statement = "UPDATE tickets SET state = 'completed', worker = NULL, lease_expires_at = NULL
-             WHERE scope = $1 AND rollout = $2";
-        sql.execute(statement, &[number.into(), id(rollout.as_u128())])?;
-        return Ok(Completion::Recorded);
+    batch: &[(Lease, ExecutionReport)],
+) -> Result<Vec<Result<Completion>>> {
+    // In the order of their ids, so that two batches never wait for each other in a circle.
+    let mut order: Vec<usize> = (0..batch.len()).collect();
+    order.sort_by_key(|&position| batch[position].0);
+    let mut answers = Vec::with_capacity(batch.len());
+    for position in order {
+        let (lease, report) = &batch[position];
+        let answer = complete(sql, scope, limits, now, *lease, report);
+        match answer {
+            // A refusal comes before the first write; anything else ends the transaction.
+            Err(error) if error.actor() != Actor::Caller => return Err(error),
+            answer => answers.push((position, answer)),
+        }
     }
-    let stored = self::report(sql, scope, rollout)?
-        .ok_or_else(|| Error::Database(format!("the report of rollout {rollout} vanished")))?;
-    if stored.attempt == attempt && stored.report == *report {
-        return Ok(Completion::AlreadyRecorded);
-    }
-    Err(Error::conflict(
-        format_args!("rollout {rollout}"),
-        format_args!(
-            "attempt {} completed it; an outcome is never replaced: drop this one",
-            stored.attempt
-        ),
-    ))
-}
-
-fn to_json(value: &impl serde::Serialize) -> Result<String> {
-    serde_json::to_string(value).map_err(|error| Error::Database(error.to_string()))
-}
-
-/// The report of a rollout.
-pub(crate) fn report(sql: &mut dyn Sql, scope: &Scope, rollout: RolloutId) -> Result<Option<StoredReport>> {
-    let Some(row) = scopes::find(sql, scope)? else {
-        return Ok(None);
-    };
-    let query = format!("SELECT {REPORT} FROM reports WHERE scope = $1 AND rollout = $2");
-    sql.first(&query, &[row.number.into(), id(rollout.as_u128())])?
-        .map(|mut row| read_report(&mut row))
-        .transpose()
-}
-
-/// A page of reports in creation order of their rollouts.
-pub(crate) fn reports(
-    sql: &mut dyn Sql,
-    scope: &Scope,
-    after: Option<RolloutId>,
-    rows: usize,
-) -> Result<Vec<StoredReport>> {
-    let Some(row) = scopes::find(sql, scope)? else {
-        return Ok(Vec::new());
-    };
-    let query = format!(
-        "SELECT {REPORT} FROM reports WHERE scope = $1 AND rollout > $2 ORDER BY rollout LIMIT {rows}"
-    );
-    let values: [Value; 2] = [row.number.into(), id(after.map_or(0, RolloutId::as_u128))];
-    sql.all(&query, &values)?.iter_mut().map(read_report).collect()
-}
-
-/// Every execution once: the ledger is read from the reports, so it can not disagree with them.
-pub(crate) fn ledger(sql: &mut dyn Sql, scope: &Scope) -> Result<Ledger> {
-    let mut ledger = Ledger::default();
-    let Some(row) = scopes::find(sql, scope)? else {
-        return Ok(ledger);
-    };
-    let query = "SELECT t.rollout, t.purpose, r.cost FROM reports r
-         JOIN tickets t ON t.scope = r.scope AND t.rollout = r.rollout WHERE r.scope = $1 ORDER BY t.rollout";
-    sql.each(query, &[row.number.into()], &mut |mut row| {
-        let rollout = RolloutId::from_u128(row.id(0)?);
-        let purpose = parse_purpose(&row.text(1)?)?;
-        ledger.enter(rollout, purpose, Cost::new(row.real(2)?)?);
-        Ok(())
-    })?;
-    Ok(ledger)
+    answers.sort_by_key(|&(position, _)| position);
+    Ok(answers.into_iter().map(|(_, answer)| answer).collect())
 }

@@ -1,13 +1,10 @@
 //! Which words a scope's memories have: written with the memory, read by recall.
 
-use std::{
-    cmp::Reverse,
-    collections::{BTreeMap, BinaryHeap},
-};
+use std::collections::{BTreeMap, HashMap};
 
 use upliftmem_core::MemoryId;
 
-use super::{Dialect, Row, Sql};
+use super::{Dialect, Row, Sql, heads::Heads};
 use crate::{
     error::Result,
     lexical::{self, Collection, Posting},
@@ -15,12 +12,17 @@ use crate::{
     time::Timestamp,
 };
 
-/// What a transaction adds to the counts of words, written once at its end.
+/// What a transaction changes about words, written once at its end.
+///
+/// SQLite's word index puts away what it collected whenever another kind of statement comes between two of its own:
+/// a batch of memories is one run of statements, not a thousand.
 #[derive(Debug, Default)]
 pub(crate) struct WordCounts {
     memories: BTreeMap<String, i64>,
     documents: i64,
     words: i64,
+    /// The spelled words of memories that are not entered yet.
+    waiting: BTreeMap<i64, String>,
 }
 
 /// Enters a memory's words.
@@ -28,21 +30,19 @@ pub(crate) fn index(
     sql: &mut dyn Sql,
     scope: i64,
     number: i64,
-    text: &str,
+    words: &BTreeMap<String, u32>,
     counts: &mut WordCounts,
 ) -> Result<()> {
-    let words = lexical::words(text);
-    counts.add(&words, 1);
+    counts.add(words, 1);
     match sql.dialect() {
         Dialect::Sqlite => {
             let mut spelled = String::new();
-            for (word, &count) in &words {
+            for (word, &count) in words {
                 for _ in 0..count {
                     spelled.push_str(&format!("{scope}_{word} "));
                 }
             }
-            let statement = "INSERT INTO memory_words (rowid, words) VALUES ($1, $2)";
-            sql.execute(statement, &[number.into(), spelled.into()])?;
+            counts.waiting.insert(number, spelled);
         }
         Dialect::Postgres => {
             let spelled: Vec<String> = words
@@ -62,6 +62,9 @@ pub(crate) fn index(
 /// Removes a memory's words.
 pub(crate) fn unindex(sql: &mut dyn Sql, number: i64, text: &str, counts: &mut WordCounts) -> Result<()> {
     counts.add(&lexical::words(text), -1);
+    if counts.waiting.remove(&number).is_some() {
+        return Ok(());
+    }
     let statement = match sql.dialect() {
         Dialect::Sqlite => "DELETE FROM memory_words WHERE rowid = $1",
         Dialect::Postgres => "UPDATE memories SET lexemes = NULL WHERE number = $1",
@@ -73,7 +76,10 @@ pub(crate) fn unindex(sql: &mut dyn Sql, number: i64, text: &str, counts: &mut W
 impl WordCounts {
     fn add(&mut self, words: &BTreeMap<String, u32>, sign: i64) {
         for word in words.keys() {
-            *self.memories.entry(word.clone()).or_insert(0) += sign;
+            match self.memories.get_mut(word) {
+                Some(count) => *count += sign,
+                None => drop(self.memories.insert(word.clone(), sign)),
+            }
         }
         self.documents += sign;
         self.words += sign * i64::try_from(lexical::length(words)).unwrap_or(i64::MAX);
@@ -81,11 +87,35 @@ impl WordCounts {
 
     /// Writes the counts. Words in order, so that two transactions never wait for each other in a circle.
     pub(crate) fn write(self, sql: &mut dyn Sql, scope: i64) -> Result<()> {
-        let upsert = "INSERT INTO lexicon (scope, word, memories) VALUES ($1, $2, $3)
-             ON CONFLICT (scope, word) DO UPDATE SET memories = lexicon.memories + excluded.memories";
-        for (word, count) in self.memories {
-            if count != 0 {
-                sql.execute(upsert, &[scope.into(), word.into(), count.into()])?;
+        for (number, spelled) in self.waiting {
+            let statement = "INSERT INTO memory_words (rowid, words) VALUES ($1, $2)";
+            sql.execute(statement, &[number.into(), spelled.into()])?;
+        }
+        let changed: Vec<(String, i64)> = self
+            .memories
+            .into_iter()
+            .filter(|(_, count)| *count != 0)
+            .collect();
+        let same = "ON CONFLICT (scope, word) DO UPDATE SET memories = lexicon.memories + excluded.memories";
+        match sql.dialect() {
+            Dialect::Sqlite => {
+                let upsert =
+                    format!("INSERT INTO lexicon (scope, word, memories) VALUES ($1, $2, $3) {same}");
+                for (word, count) in changed {
+                    sql.execute(&upsert, &[scope.into(), word.into(), count.into()])?;
+                }
+            }
+            // A statement is a round trip there. Words have no blanks.
+            Dialect::Postgres => {
+                let upsert = format!(
+                    "INSERT INTO lexicon (scope, word, memories) SELECT $1, word, count
+                     FROM unnest(string_to_array($2::text, ' '), string_to_array($3::text, ' ')::bigint[])
+                         AS changed (word, count) ORDER BY word {same}"
+                );
+                let words: Vec<&str> = changed.iter().map(|(word, _)| word.as_str()).collect();
+                let counts: Vec<String> = changed.iter().map(|(_, count)| count.to_string()).collect();
+                let values = [scope.into(), words.join(" ").into(), counts.join(" ").into()];
+                sql.execute(&upsert, &values)?;
             }
         }
         let statement = "UPDATE scopes SET memories = memories + $2, words = words + $3 WHERE number = $1";
@@ -100,6 +130,7 @@ impl WordCounts {
 /// The best `n` memories by BM25. Status and expiry are applied before the cut.
 pub(crate) fn search(
     sql: &mut dyn Sql,
+    heads: Option<&Heads>,
     scope: &ScopeRow,
     text: &str,
     now: Timestamp,
@@ -133,22 +164,21 @@ pub(crate) fn search(
         memories: scope.memories,
         words: scope.words,
     };
-    let postings = match sql.dialect() {
-        Dialect::Sqlite => sqlite_postings(sql, scope.number, &chosen, now, collection, n)?,
-        Dialect::Postgres => postgres_postings(sql, scope.number, &chosen, now)?,
+    let postings = match heads {
+        Some(heads) => sqlite_postings(sql, heads, scope.number, &chosen, now)?,
+        None => postgres_postings(sql, scope.number, &chosen, now)?,
     };
     Ok(lexical::rank(postings, collection, n))
 }
 
 fn sqlite_postings(
     sql: &mut dyn Sql,
+    heads: &Heads,
     scope: i64,
     chosen: &[(String, u64)],
     now: Timestamp,
-    collection: Collection,
-    n: usize,
 ) -> Result<Vec<Posting>> {
-    let mut found: BTreeMap<i64, Vec<(u64, u32)>> = BTreeMap::new();
+    let mut found: HashMap<i64, Vec<(u64, u32)>> = HashMap::new();
     for (word, having) in chosen {
         let term = format!("{scope}_{word}");
         let mut last = None;
@@ -167,60 +197,21 @@ fn sqlite_postings(
             },
         )?;
     }
-    fetch_promising(sql, scope, now, found, collection, n)
-}
-
-/// The rows of memories that can be among the best `n`, the most promising first.
-///
-/// A posting list says how often a word occurs but not how long the memory is. Were it as short as can be, it would
-/// score at most so much: once `n` rows score more than the next could, the rest is not read.
-fn fetch_promising(
-    sql: &mut dyn Sql,
-    scope: i64,
-    now: Timestamp,
-    found: BTreeMap<i64, Vec<(u64, u32)>>,
-    collection: Collection,
-    n: usize,
-) -> Result<Vec<Posting>> {
-    let mut open: Vec<_> = found
-        .into_iter()
-        .map(|(number, mut found)| {
-            // Both databases add up a memory's words in the same order, so that both get the same bits.
-            found.sort_unstable();
-            let shortest = found.iter().map(|&(_, count)| u64::from(count)).sum();
-            (lexical::score(&found, shortest, collection), number, found)
-        })
-        .collect();
-    open.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
-    let query = "SELECT id, tokens, words FROM memories WHERE number = $1 AND scope = $2
-         AND status = 'active' AND (expires_at IS NULL OR expires_at > $3)";
-    let mut postings = Vec::new();
-    // The best scores so far as sortable bits, the worst on top.
-    let mut best: BinaryHeap<Reverse<u64>> = BinaryHeap::new();
-    for (most, number, found) in open {
-        if best.len() >= n && best.peek().is_some_and(|worst| f64::from_bits(worst.0) > most) {
-            break;
-        }
-        let values = [number.into(), scope.into(), now.into()];
-        let Some(mut row) = sql.first(query, &values)? else {
-            continue;
-        };
-        let posting = Posting {
-            id: MemoryId::from_u128(row.id(0)?),
-            tokens: row.small(1)?,
-            length: row.unsigned(2)?,
+    let numbers: Vec<i64> = found.keys().copied().collect();
+    let known = heads.get(sql, scope, &numbers)?;
+    let postings = numbers.iter().zip(known).filter_map(|(number, head)| {
+        let head = head.filter(|head| head.expires_at.is_none_or(|end| end > now))?;
+        let mut found = found.remove(number)?;
+        // Both databases add up a memory's words in the same order, so that both get the same bits.
+        found.sort_unstable();
+        Some(Posting {
+            id: head.id,
+            tokens: head.tokens,
+            length: head.words.into(),
             found,
-        };
-        // Scores are not negative, so their bits are in the order of their values.
-        best.push(Reverse(
-            lexical::score(&posting.found, posting.length, collection).to_bits(),
-        ));
-        if best.len() > n {
-            best.pop();
-        }
-        postings.push(posting);
-    }
-    Ok(postings)
+        })
+    });
+    Ok(postings.collect())
 }
 
 fn postgres_postings(
