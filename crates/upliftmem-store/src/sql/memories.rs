@@ -3,7 +3,7 @@
 use upliftmem_core::{Memory, MemoryId, TaskId};
 
 use super::{
-    Row, Sql, Value, embeddings, id, placeholders,
+    Dialect, Row, Sql, Value, embeddings, id, placeholders,
     retirement::{retire, status_of},
     scopes::{self, ScopeRow},
     words::{self, WordCounts},
@@ -181,10 +181,19 @@ pub(crate) fn insert(
     };
     let memory = &stored.memory;
     let words = lexical::words(&memory.text);
-    let statement = "INSERT INTO memories (scope, id, text, hash, kind, tokens, source_task, metadata, provenance,
-             extra, status, quarantine_reason, created_at, expires_at, superseded_by, change, words)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17) RETURNING number";
-    let values = [
+    // PostgreSQL keeps a memory's words in its row.
+    let in_row = sql.dialect() == Dialect::Postgres && stored.status == MemoryStatus::Active;
+    let (column, lexemes) = if in_row {
+        (", lexemes", ", $18::text::tsvector")
+    } else {
+        ("", "")
+    };
+    let statement = format!(
+        "INSERT INTO memories (scope, id, text, hash, kind, tokens, source_task, metadata, provenance,
+             extra, status, quarantine_reason, created_at, expires_at, superseded_by, change, words{column})
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17{lexemes}) RETURNING number"
+    );
+    let mut values = vec![
         row.number.into(),
         id(memory.id.as_u128()),
         memory.text.as_str().into(),
@@ -203,11 +212,16 @@ pub(crate) fn insert(
         row.version.into(),
         i64::try_from(lexical::length(&words)).unwrap_or(i64::MAX).into(),
     ];
+    if in_row {
+        values.push(words::lexemes(row.number, &words).into());
+    }
     let number = sql
-        .first(statement, &values)?
+        .first(&statement, &values)?
         .ok_or_else(|| Error::Database("an insertion returned no row".into()))?
         .int(0)?;
-    if stored.status == MemoryStatus::Active {
+    if in_row {
+        counts.add(&words, 1);
+    } else if stored.status == MemoryStatus::Active {
         words::index(sql, row.number, number, &words, counts)?;
     }
     if let (Some(generation), Some(embedding)) = (generation, &stored.embedding) {

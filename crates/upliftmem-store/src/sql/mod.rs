@@ -6,6 +6,7 @@
 pub(crate) mod embeddings;
 pub(crate) mod heads;
 pub(crate) mod journal;
+pub(crate) mod leases;
 pub(crate) mod memories;
 pub(crate) mod migrations;
 pub(crate) mod recall;

@@ -1,10 +1,13 @@
 //! Reports of executions: stored once, never changed. And what was paid.
 
-use upliftmem_core::{Cost, Ledger, Outcome, Performance, RolloutId};
+use upliftmem_core::{Cost, Ledger, Outcome, Performance, Rollout, RolloutId};
 
-use super::{Row, Sql, Value, id, scopes, tickets::read_rollout};
+use super::{
+    Row, Sql, Value, id, scopes,
+    tickets::{self, read_rollout},
+};
 use crate::{
-    Completion, ExecutionReport, Scope, StoreLimits, StoredExecution, StoredReport, Timestamp,
+    Completion, ExecutionReport, Scope, StoreLimits, StoredExecution, StoredReport, TicketState, Timestamp,
     error::{Error, Result},
     limits::within,
     ticket::parse_purpose,
@@ -50,6 +53,29 @@ pub(crate) fn read_execution(row: &mut Row) -> Result<StoredExecution> {
         attempt,
         completed_at,
     })
+}
+
+/// Stores an execution that was never handed out.
+pub(crate) fn record_own(
+    sql: &mut dyn Sql,
+    scope: &Scope,
+    limits: &StoreLimits,
+    now: Timestamp,
+    rollout: &Rollout,
+    report: &ExecutionReport,
+) -> Result<Completion> {
+    if rollout.id != report.outcome.rollout {
+        return Err(Error::invalid(
+            "outcome",
+            format_args!(
+                "it is of rollout {}, the execution of {}",
+                report.outcome.rollout, rollout.id
+            ),
+        ));
+    }
+    tickets::insert(sql, scope, limits, rollout, 1, TicketState::Completed, now)?;
+    let number = scopes::ensure(sql, scope)?.number;
+    record(sql, scope, limits, number, 0, now, report)
 }
 
 /// Stores a report of an attempt (0: one that was never handed out).

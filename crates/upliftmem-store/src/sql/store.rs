@@ -6,15 +6,15 @@ use async_trait::async_trait;
 use upliftmem_core::{Ledger, MemoryId, Rollout, RolloutId, Task, TaskId};
 
 use super::{
-    Backend, InProcess, Sql, embeddings, journal, memories, recall, reports, retirement, scopes, tasks,
-    tickets, transfer,
+    Backend, InProcess, Sql, embeddings, journal, leases, memories, recall, reports, retirement, scopes,
+    tasks, tickets, transfer,
 };
 use crate::{
     AfterFailure, Completion, EmbedderGeneration, EntryKind, ExecutionReport, ExportKind, ImportSource,
     ImportSummary, ItemResult, JournalEntry, JournalFilter, Journaled, Lease, LeaseRequest, LeasedTicket,
     MemoryFilter, NewMemory, NewTicket, ProgressReport, Recall, RecallQuery, ReembedProgress, Scope, Store,
-    StoreLimits, StoredMemory, StoredReport, Ticket, TicketFilter, TicketState, Timestamp,
-    error::{Error, Result},
+    StoreLimits, StoredMemory, StoredReport, Ticket, TicketFilter, Timestamp,
+    error::Result,
     limits::{between_one_and, within},
     memory::check_name,
 };
@@ -148,19 +148,7 @@ impl<B: Backend> Store for SqlStore<B> {
     }
 
     async fn recall(&self, scope: &Scope, now: Timestamp, query: RecallQuery) -> Result<Recall> {
-        let limits = &self.limits;
-        between_one_and(
-            "recall_candidates_max",
-            limits.recall_candidates_max,
-            query.candidates,
-            "candidates",
-        )?;
-        within(
-            "query_bytes_max",
-            limits.query_bytes_max,
-            query.text.len(),
-            "bytes of the query",
-        )?;
+        query.check(&self.limits)?;
         let in_process = self.backend.in_process();
         self.read(scope, move |sql, scope| {
             recall::recall(sql, in_process.as_ref(), scope, now, &query)
@@ -222,17 +210,11 @@ impl<B: Backend> Store for SqlStore<B> {
             .await
     }
 
-    async fn put_tasks(&self, scope: &Scope, mut batch: Vec<Task>) -> Result<u64> {
+    async fn put_tasks(&self, scope: &Scope, batch: Vec<Task>) -> Result<u64> {
         self.batch(batch.len())?;
-        // In one order, so that two batches never wait for each other in a circle.
-        batch.sort_by_key(|task| task.id);
         let limits = self.limits;
         self.write(scope, move |sql, scope| {
-            let mut new = 0;
-            for task in &batch {
-                new += u64::from(tasks::put(sql, scope, &limits, task, &serde_json::Map::new())?);
-            }
-            Ok(new)
+            tasks::put_all(sql, scope, &limits, batch)
         })
         .await
     }
@@ -248,16 +230,11 @@ impl<B: Backend> Store for SqlStore<B> {
             .await
     }
 
-    async fn enqueue(&self, scope: &Scope, now: Timestamp, mut batch: Vec<NewTicket>) -> Result<u64> {
+    async fn enqueue(&self, scope: &Scope, now: Timestamp, batch: Vec<NewTicket>) -> Result<u64> {
         self.batch(batch.len())?;
-        batch.sort_by_key(|ticket| ticket.rollout.id);
         let limits = self.limits;
         self.write(scope, move |sql, scope| {
-            let mut new = 0;
-            for ticket in &batch {
-                new += u64::from(tickets::enqueue(sql, scope, &limits, now, ticket)?);
-            }
-            Ok(new)
+            tickets::enqueue(sql, scope, &limits, now, &batch)
         })
         .await
     }
@@ -266,13 +243,13 @@ impl<B: Backend> Store for SqlStore<B> {
         let most = self.limits.lease_tickets_max;
         between_one_and("lease_tickets_max", most, request.tickets, "tickets of a lease")?;
         check_name("worker", &request.worker, &self.limits)?;
-        self.write(scope, move |sql, scope| tickets::lease(sql, scope, now, &request))
+        self.write(scope, move |sql, scope| leases::lease(sql, scope, now, &request))
             .await
     }
 
     async fn heartbeat(&self, scope: &Scope, now: Timestamp, lease: Lease, duration: Duration) -> Result<()> {
         self.write(scope, move |sql, scope| {
-            tickets::heartbeat(sql, scope, lease, now.after(duration))
+            leases::heartbeat(sql, scope, lease, now.after(duration))
         })
         .await
     }
@@ -286,7 +263,7 @@ impl<B: Backend> Store for SqlStore<B> {
     ) -> Result<Completion> {
         let limits = self.limits;
         self.write(scope, move |sql, scope| {
-            tickets::complete(sql, scope, &limits, now, lease, &report)
+            leases::complete(sql, scope, &limits, now, lease, &report)
         })
         .await
     }
@@ -300,19 +277,19 @@ impl<B: Backend> Store for SqlStore<B> {
         self.batch(batch.len())?;
         let limits = self.limits;
         self.write(scope, move |sql, scope| {
-            tickets::complete_many(sql, scope, &limits, now, &batch)
+            leases::complete_many(sql, scope, &limits, now, &batch)
         })
         .await
     }
 
     async fn fail(&self, scope: &Scope, lease: Lease, reason: &str) -> Result<AfterFailure> {
         let reason = reason.to_owned();
-        self.write(scope, move |sql, scope| tickets::fail(sql, scope, lease, &reason))
+        self.write(scope, move |sql, scope| leases::fail(sql, scope, lease, &reason))
             .await
     }
 
     async fn expire_leases(&self, scope: &Scope, now: Timestamp) -> Result<u64> {
-        self.write(scope, move |sql, scope| tickets::expire(sql, scope, now))
+        self.write(scope, move |sql, scope| leases::expire(sql, scope, now))
             .await
     }
 
@@ -323,20 +300,9 @@ impl<B: Backend> Store for SqlStore<B> {
         rollout: Rollout,
         report: ExecutionReport,
     ) -> Result<Completion> {
-        if rollout.id != report.outcome.rollout {
-            return Err(Error::invalid(
-                "outcome",
-                format_args!(
-                    "it is of rollout {}, the execution of {}",
-                    report.outcome.rollout, rollout.id
-                ),
-            ));
-        }
         let limits = self.limits;
         self.write(scope, move |sql, scope| {
-            tickets::insert(sql, scope, &limits, &rollout, 1, TicketState::Completed, now)?;
-            let number = scopes::ensure(sql, scope)?.number;
-            reports::record(sql, scope, &limits, number, 0, now, &report)
+            reports::record_own(sql, scope, &limits, now, &rollout, &report)
         })
         .await
     }

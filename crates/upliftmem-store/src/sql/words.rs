@@ -45,18 +45,20 @@ pub(crate) fn index(
             counts.waiting.insert(number, spelled);
         }
         Dialect::Postgres => {
-            let spelled: Vec<String> = words
-                .iter()
-                .map(|(word, &count)| {
-                    let positions: Vec<String> = (1..=count).map(|position| position.to_string()).collect();
-                    format!("'{scope}_{word}':{}", positions.join(","))
-                })
-                .collect();
             let statement = "UPDATE memories SET lexemes = $2::text::tsvector WHERE number = $1";
-            sql.execute(statement, &[number.into(), spelled.join(" ").into()])?;
+            sql.execute(statement, &[number.into(), lexemes(scope, words).into()])?;
         }
     }
     Ok(())
+}
+
+/// The words as PostgreSQL takes them: each with as many places as it occurs.
+pub(crate) fn lexemes(scope: i64, words: &BTreeMap<String, u32>) -> String {
+    let spelled = words.iter().map(|(word, &count)| {
+        let positions: Vec<String> = (1..=count).map(|position| position.to_string()).collect();
+        format!("'{scope}_{word}':{}", positions.join(","))
+    });
+    spelled.collect::<Vec<_>>().join(" ")
 }
 
 /// Removes a memory's words.
@@ -74,7 +76,7 @@ pub(crate) fn unindex(sql: &mut dyn Sql, number: i64, text: &str, counts: &mut W
 }
 
 impl WordCounts {
-    fn add(&mut self, words: &BTreeMap<String, u32>, sign: i64) {
+    pub(crate) fn add(&mut self, words: &BTreeMap<String, u32>, sign: i64) {
         for word in words.keys() {
             match self.memories.get_mut(word) {
                 Some(count) => *count += sign,
