@@ -10,16 +10,16 @@ use crate::recall::Hit;
 /// Longer words are cut: they are data of some kind, and their start tells them apart.
 const WORD_CHARS_MAX: usize = 48;
 /// A word counts at most so often in one memory; BM25 is flat by then.
-const COUNT_MAX: u32 = 100;
-/// Postings a query reads at most, unless its rarest word alone has more.
+pub(crate) const COUNT_MAX: u32 = 100;
+/// Postings a query reads at most in PostgreSQL, unless its rarest word alone has more.
 const POSTINGS_MAX: u64 = 1_000;
 /// Words of a query that are looked up at most.
 const QUERY_WORDS_MAX: usize = 256;
 /// Rank constant of the fusion (Cormack et al. 2009).
 const FUSION_RANK: f64 = 60.0;
 /// BM25's saturation and length weight.
-const K1: f64 = 1.2;
-const B: f64 = 0.75;
+pub(crate) const K1: f64 = 1.2;
+pub(crate) const B: f64 = 0.75;
 
 /// The words of a text with their counts, spelled in letters, digits and `_` only.
 ///
@@ -118,17 +118,26 @@ pub(crate) struct Collection {
     pub(crate) words: u64,
 }
 
+/// How much a word says that so many memories have.
+#[expect(clippy::cast_precision_loss, reason = "counts are far below 2^53")]
+pub(crate) fn rarity(having: u64, collection: Collection) -> f64 {
+    let having = having as f64;
+    (1.0 + (collection.memories as f64 - having + 0.5).max(0.0) / (having + 0.5)).ln()
+}
+
+/// The mean number of words of a memory.
+#[expect(clippy::cast_precision_loss, reason = "counts are far below 2^53")]
+pub(crate) fn mean_length(collection: Collection) -> f64 {
+    (collection.words as f64 / (collection.memories as f64).max(1.0)).max(1.0)
+}
+
 /// BM25 of a memory of this length with these words.
 #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^53")]
 pub(crate) fn score(found: &[(u64, u32)], length: u64, collection: Collection) -> f64 {
-    let memories = collection.memories as f64;
-    let mean_length = (collection.words as f64 / memories.max(1.0)).max(1.0);
-    let shortness = K1 * (1.0 - B + B * length as f64 / mean_length);
+    let shortness = K1 * (1.0 - B + B * length as f64 / mean_length(collection));
     let score = found.iter().map(|&(having, count)| {
-        let having = having as f64;
-        let rarity = (1.0 + (memories - having + 0.5).max(0.0) / (having + 0.5)).ln();
         let count = f64::from(count);
-        rarity * count * (K1 + 1.0) / (count + shortness)
+        rarity(having, collection) * count * (K1 + 1.0) / (count + shortness)
     });
     score.sum()
 }

@@ -1,4 +1,5 @@
-//! The in-process vector index of one scope: exact while it is small, a graph when it is large.
+//! The in-process indexes of a scope: its vectors, scanned while they are few and in a graph when they are many, and its
+//! words.
 
 mod builder;
 mod graph;
@@ -7,7 +8,9 @@ mod saved;
 mod scope;
 mod scopes;
 mod vectors;
+mod words;
 
 pub(crate) use scope::IndexRow;
 pub(crate) use scopes::ScopeIndexes;
 pub(crate) use vectors::dot;
+pub(crate) use words::WordRow;

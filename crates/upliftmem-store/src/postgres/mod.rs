@@ -18,7 +18,8 @@ use self::{connection::Transaction, tls::Connector};
 use crate::{
     Store, StoreLimits,
     error::{Error, Result},
-    sql::{Backend, InProcess, Sql, migrations::migrate, store::SqlStore},
+    index::ScopeIndexes,
+    sql::{Backend, Sql, migrations::migrate, store::SqlStore},
 };
 
 /// How to reach a PostgreSQL store.
@@ -200,7 +201,7 @@ impl Backend for Postgres {
         pool.blocking(IsolationLevel::ReadCommitted, work).await
     }
 
-    fn in_process(&self) -> Option<InProcess> {
+    fn indexes(&self) -> Option<ScopeIndexes> {
         None
     }
 }

@@ -188,10 +188,15 @@ pub(crate) fn insert(
     } else {
         ("", "")
     };
+    // SQLite prepares to undo a statement that returns rows, which costs more than asking for the number.
+    let returning = match sql.dialect() {
+        Dialect::Sqlite => "",
+        Dialect::Postgres => " RETURNING number",
+    };
     let statement = format!(
         "INSERT INTO memories (scope, id, text, hash, kind, tokens, source_task, metadata, provenance,
              extra, status, quarantine_reason, created_at, expires_at, superseded_by, change, words{column})
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17{lexemes}) RETURNING number"
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17{lexemes}){returning}"
     );
     let mut values = vec![
         row.number.into(),
@@ -215,8 +220,14 @@ pub(crate) fn insert(
     if in_row {
         values.push(words::lexemes(row.number, &words).into());
     }
-    let number = sql
-        .first(&statement, &values)?
+    let inserted = match sql.dialect() {
+        Dialect::Sqlite => {
+            sql.execute(&statement, &values)?;
+            sql.first("SELECT last_insert_rowid()", &[])?
+        }
+        Dialect::Postgres => sql.first(&statement, &values)?,
+    };
+    let number = inserted
         .ok_or_else(|| Error::Database("an insertion returned no row".into()))?
         .int(0)?;
     if in_row {

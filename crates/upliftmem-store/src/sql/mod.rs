@@ -4,7 +4,6 @@
 //! vectors are indexed; everything else is the same text run through [`Sql`].
 
 pub(crate) mod embeddings;
-pub(crate) mod heads;
 pub(crate) mod journal;
 pub(crate) mod leases;
 pub(crate) mod memories;
@@ -232,13 +231,6 @@ pub(crate) fn placeholders(first: usize, count: usize) -> String {
     names.join(", ")
 }
 
-/// What recall keeps in the process.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct InProcess {
-    pub(crate) indexes: ScopeIndexes,
-    pub(crate) heads: heads::Heads,
-}
-
 /// Where transactions come from.
 pub(crate) trait Backend: Send + Sync + 'static {
     /// Runs a closure on one snapshot.
@@ -253,6 +245,6 @@ pub(crate) trait Backend: Send + Sync + 'static {
         work: impl FnOnce(&mut dyn Sql) -> Result<T> + Send + 'static,
     ) -> impl Future<Output = Result<T>> + Send;
 
-    /// What is kept in the process, for a database that does not search by itself.
-    fn in_process(&self) -> Option<InProcess>;
+    /// The in-process indexes, for a database that does not search by itself.
+    fn indexes(&self) -> Option<ScopeIndexes>;
 }

@@ -3,7 +3,7 @@
 use upliftmem_core::MemoryId;
 
 use super::{
-    Dialect, InProcess, Row, Sql, embeddings,
+    Dialect, Row, Sql, embeddings,
     scopes::{self, ScopeRow},
     words,
 };
@@ -22,7 +22,7 @@ const POSTGRES_EXACT_MAX: u64 = 10_000;
 /// The best candidates of a scope.
 pub(crate) fn recall(
     sql: &mut dyn Sql,
-    in_process: Option<&InProcess>,
+    indexes: Option<&ScopeIndexes>,
     scope: &Scope,
     now: Timestamp,
     query: &RecallQuery,
@@ -31,14 +31,12 @@ pub(crate) fn recall(
         return Ok(Recall::default());
     };
     let n = query.candidates;
-    let indexes = in_process.map(|kept| &kept.indexes);
-    let heads = in_process.map(|kept| &kept.heads);
     let by_vector = |sql: &mut dyn Sql, n: usize| match &query.embedding {
         Some(embedding) => dense(sql, indexes, &row, embedding, now, n),
         None => Ok(Vec::new()),
     };
     let by_words = |sql: &mut dyn Sql, n: usize| -> Result<Vec<Hit>> {
-        let found = words::search(sql, heads, &row, &query.text, now, n)?;
+        let found = words::search(sql, indexes, &row, &query.text, now, n)?;
         Ok(found
             .into_iter()
             .map(|(id, tokens, score)| Hit {

@@ -6,8 +6,8 @@ use async_trait::async_trait;
 use upliftmem_core::{Ledger, MemoryId, Rollout, RolloutId, Task, TaskId};
 
 use super::{
-    Backend, InProcess, Sql, embeddings, journal, leases, memories, recall, reports, retirement, scopes,
-    tasks, tickets, transfer,
+    Backend, Sql, embeddings, journal, leases, memories, recall, reports, retirement, scopes, tasks, tickets,
+    transfer,
 };
 use crate::{
     AfterFailure, Completion, EmbedderGeneration, EntryKind, ExecutionReport, ExportKind, ImportSource,
@@ -149,15 +149,15 @@ impl<B: Backend> Store for SqlStore<B> {
 
     async fn recall(&self, scope: &Scope, now: Timestamp, query: RecallQuery) -> Result<Recall> {
         query.check(&self.limits)?;
-        let in_process = self.backend.in_process();
+        let indexes = self.backend.indexes();
         self.read(scope, move |sql, scope| {
-            recall::recall(sql, in_process.as_ref(), scope, now, &query)
+            recall::recall(sql, indexes.as_ref(), scope, now, &query)
         })
         .await
     }
 
     async fn unindexed(&self, scope: &Scope) -> Result<u64> {
-        let Some(InProcess { indexes, .. }) = self.backend.in_process() else {
+        let Some(indexes) = self.backend.indexes() else {
             return Ok(0);
         };
         let row = self

@@ -1,31 +1,27 @@
 //! Which words a scope's memories have: written with the memory, read by recall.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use upliftmem_core::MemoryId;
 
-use super::{Dialect, Row, Sql, heads::Heads};
+use super::{Dialect, Row, Sql};
 use crate::{
     error::Result,
+    index::{ScopeIndexes, WordRow},
     lexical::{self, Collection, Posting},
     sql::scopes::ScopeRow,
     time::Timestamp,
 };
 
-/// What a transaction changes about words, written once at its end.
-///
-/// SQLite's word index puts away what it collected whenever another kind of statement comes between two of its own:
-/// a batch of memories is one run of statements, not a thousand.
+/// What a transaction adds to the counts of words, written once at its end.
 #[derive(Debug, Default)]
 pub(crate) struct WordCounts {
     memories: BTreeMap<String, i64>,
     documents: i64,
     words: i64,
-    /// The spelled words of memories that are not entered yet.
-    waiting: BTreeMap<i64, String>,
 }
 
-/// Enters a memory's words.
+/// Enters a memory's words. SQLite's are read from the texts by the in-process index.
 pub(crate) fn index(
     sql: &mut dyn Sql,
     scope: i64,
@@ -34,20 +30,9 @@ pub(crate) fn index(
     counts: &mut WordCounts,
 ) -> Result<()> {
     counts.add(words, 1);
-    match sql.dialect() {
-        Dialect::Sqlite => {
-            let mut spelled = String::new();
-            for (word, &count) in words {
-                for _ in 0..count {
-                    spelled.push_str(&format!("{scope}_{word} "));
-                }
-            }
-            counts.waiting.insert(number, spelled);
-        }
-        Dialect::Postgres => {
-            let statement = "UPDATE memories SET lexemes = $2::text::tsvector WHERE number = $1";
-            sql.execute(statement, &[number.into(), lexemes(scope, words).into()])?;
-        }
+    if sql.dialect() == Dialect::Postgres {
+        let statement = "UPDATE memories SET lexemes = $2::text::tsvector WHERE number = $1";
+        sql.execute(statement, &[number.into(), lexemes(scope, words).into()])?;
     }
     Ok(())
 }
@@ -64,14 +49,10 @@ pub(crate) fn lexemes(scope: i64, words: &BTreeMap<String, u32>) -> String {
 /// Removes a memory's words.
 pub(crate) fn unindex(sql: &mut dyn Sql, number: i64, text: &str, counts: &mut WordCounts) -> Result<()> {
     counts.add(&lexical::words(text), -1);
-    if counts.waiting.remove(&number).is_some() {
-        return Ok(());
+    if sql.dialect() == Dialect::Postgres {
+        let statement = "UPDATE memories SET lexemes = NULL WHERE number = $1";
+        sql.execute(statement, &[number.into()])?;
     }
-    let statement = match sql.dialect() {
-        Dialect::Sqlite => "DELETE FROM memory_words WHERE rowid = $1",
-        Dialect::Postgres => "UPDATE memories SET lexemes = NULL WHERE number = $1",
-    };
-    sql.execute(statement, &[number.into()])?;
     Ok(())
 }
 
@@ -89,10 +70,6 @@ impl WordCounts {
 
     /// Writes the counts. Words in order, so that two transactions never wait for each other in a circle.
     pub(crate) fn write(self, sql: &mut dyn Sql, scope: i64) -> Result<()> {
-        for (number, spelled) in self.waiting {
-            let statement = "INSERT INTO memory_words (rowid, words) VALUES ($1, $2)";
-            sql.execute(statement, &[number.into(), spelled.into()])?;
-        }
         let changed: Vec<(String, i64)> = self
             .memories
             .into_iter()
@@ -132,7 +109,7 @@ impl WordCounts {
 /// The best `n` memories by BM25. Status and expiry are applied before the cut.
 pub(crate) fn search(
     sql: &mut dyn Sql,
-    heads: Option<&Heads>,
+    indexes: Option<&ScopeIndexes>,
     scope: &ScopeRow,
     text: &str,
     now: Timestamp,
@@ -158,62 +135,51 @@ pub(crate) fn search(
         known.push((row.text(0)?, row.unsigned(1)?));
         Ok(())
     })?;
-    let chosen = lexical::choose(known);
-    if chosen.is_empty() {
-        return Ok(Vec::new());
-    }
     let collection = Collection {
         memories: scope.memories,
         words: scope.words,
     };
-    let postings = match heads {
-        Some(heads) => sqlite_postings(sql, heads, scope.number, &chosen, now)?,
-        None => postgres_postings(sql, scope.number, &chosen, now)?,
-    };
+    if let Some(indexes) = indexes {
+        known.retain(|&(_, memories)| memories > 0);
+        let (number, version) = (scope.number, scope.version);
+        return indexes.by_words(number, version, &known, collection, n, now, |since, each| {
+            changes(sql, number, since, each)
+        });
+    }
+    let chosen = lexical::choose(known);
+    if chosen.is_empty() {
+        return Ok(Vec::new());
+    }
+    let postings = postgres_postings(sql, scope.number, &chosen, now)?;
     Ok(lexical::rank(postings, collection, n))
 }
 
-fn sqlite_postings(
-    sql: &mut dyn Sql,
-    heads: &Heads,
-    scope: i64,
-    chosen: &[(String, u64)],
-    now: Timestamp,
-) -> Result<Vec<Posting>> {
-    let mut found: HashMap<i64, Vec<(u64, u32)>> = HashMap::new();
-    for (word, having) in chosen {
-        let term = format!("{scope}_{word}");
-        let mut last = None;
-        sql.each(
-            "SELECT doc FROM memory_postings WHERE term = $1",
-            &[term.into()],
-            &mut |mut row| {
-                let number = row.int(0)?;
-                let counts = found.entry(number).or_default();
-                match counts.last_mut() {
-                    Some((_, count)) if last == Some(number) => *count += 1,
-                    _ => counts.push((*having, 1)),
-                }
-                last = Some(number);
-                Ok(())
-            },
-        )?;
-    }
-    let numbers: Vec<i64> = found.keys().copied().collect();
-    let known = heads.get(sql, scope, &numbers)?;
-    let postings = numbers.iter().zip(known).filter_map(|(number, head)| {
-        let head = head.filter(|head| head.expires_at.is_none_or(|end| end > now))?;
-        let mut found = found.remove(number)?;
-        // Both databases add up a memory's words in the same order, so that both get the same bits.
-        found.sort_unstable();
-        Some(Posting {
-            id: head.id,
-            tokens: head.tokens,
-            length: head.words.into(),
-            found,
-        })
-    });
-    Ok(postings.collect())
+/// Every row of a scope that changed after a version, for the in-process index.
+fn changes(sql: &mut dyn Sql, scope: i64, since: i64, each: &mut dyn FnMut(WordRow)) -> Result<()> {
+    let query =
+        "SELECT number, id, tokens, expires_at, CASE WHEN status = 'active' THEN text END FROM memories
+         WHERE scope = $1 AND change > $2 ORDER BY change, number";
+    sql.each(query, &[scope.into(), since.into()], &mut |mut row| {
+        each(WordRow {
+            number: row.int(0)?,
+            id: MemoryId::from_u128(row.id(1)?),
+            tokens: row.small(2)?,
+            expires_at: row.optional(3, Row::time)?,
+            text: row.optional(4, Row::text)?,
+        });
+        Ok(())
+    })?;
+    let query = "SELECT memory FROM deletions WHERE scope = $1 AND change > $2";
+    sql.each(query, &[scope.into(), since.into()], &mut |mut row| {
+        each(WordRow {
+            number: row.int(0)?,
+            id: MemoryId::from_u128(0),
+            tokens: 0,
+            expires_at: None,
+            text: None,
+        });
+        Ok(())
+    })
 }
 
 fn postgres_postings(

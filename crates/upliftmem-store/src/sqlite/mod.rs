@@ -18,7 +18,7 @@ use crate::{
     Store, StoreLimits,
     error::{Error, Result},
     index::ScopeIndexes,
-    sql::{Backend, InProcess, Sql, migrations::migrate, store::SqlStore},
+    sql::{Backend, Sql, migrations::migrate, store::SqlStore},
 };
 
 /// Readers that are kept open.
@@ -46,7 +46,7 @@ pub async fn open_sqlite(place: SqlitePlace, limits: StoreLimits) -> Result<Arc<
 struct Sqlite {
     writer: Writer,
     readers: Option<Arc<Readers>>,
-    in_process: InProcess,
+    indexes: ScopeIndexes,
 }
 
 #[derive(Debug)]
@@ -57,13 +57,13 @@ struct Readers {
 
 impl Sqlite {
     fn open(place: SqlitePlace) -> Result<Self> {
-        let mut in_process = InProcess::default();
+        let mut indexes = ScopeIndexes::default();
         let (connection, readers) = match place {
             SqlitePlace::Memory => (Connection::open_in_memory().map_err(connection::error)?, None),
             SqlitePlace::File(path) => {
                 let connection = Connection::open(&path)
                     .map_err(|error| Error::Unavailable(format!("{}: {error}", path.display())))?;
-                in_process.indexes = ScopeIndexes::beside(path.clone());
+                indexes = ScopeIndexes::beside(path.clone());
                 let readers = Readers {
                     path,
                     idle: Mutex::default(),
@@ -80,7 +80,7 @@ impl Sqlite {
         Ok(Self {
             writer: Writer::start(connection)?,
             readers,
-            in_process,
+            indexes,
         })
     }
 }
@@ -151,7 +151,7 @@ impl Backend for Sqlite {
         self.writer.run(work).await
     }
 
-    fn in_process(&self) -> Option<InProcess> {
-        Some(self.in_process.clone())
+    fn indexes(&self) -> Option<ScopeIndexes> {
+        Some(self.indexes.clone())
     }
 }
