@@ -27,26 +27,50 @@ pub(crate) const B: f64 = 0.75;
 /// are written without blanks are words of their own. Whatever is not ASCII is spelled in hexadecimal, so that
 /// no database's own idea of a word, and no query syntax, ever applies.
 pub(crate) fn words(text: &str) -> BTreeMap<String, u32> {
-    let mut counts = BTreeMap::new();
-    let mut word = String::new();
+    let mut counts: BTreeMap<String, u32> = BTreeMap::new();
+    each_word(text, |word| match counts.get_mut(word) {
+        Some(count) => *count = (*count + 1).min(COUNT_MAX),
+        None => drop(counts.insert(word.to_owned(), 1)),
+    });
+    counts
+}
+
+/// Hands over the words of a text, as often as they occur.
+pub(crate) fn each_word(text: &str, mut each: impl FnMut(&str)) {
     let composed = if text.is_ascii() {
         Cow::Borrowed(text)
     } else {
         Cow::Owned(text.nfkc().collect())
     };
-    for c in composed.chars().flat_map(char::to_lowercase) {
-        if c.is_alphanumeric() && !stands_alone(c) {
-            word.push(c);
+    let mut word = String::new();
+    let mut end = |word: &mut String| {
+        if !word.is_empty() {
+            spell(word, &mut each);
+            word.clear();
+        }
+    };
+    for c in composed.chars() {
+        if c.is_ascii() {
+            if c.is_ascii_alphanumeric() {
+                word.push(c.to_ascii_lowercase());
+            } else {
+                end(&mut word);
+            }
             continue;
         }
-        count(&mut counts, &mut word);
-        if stands_alone(c) {
-            word.push(c);
-            count(&mut counts, &mut word);
+        for c in c.to_lowercase() {
+            if c.is_alphanumeric() && !stands_alone(c) {
+                word.push(c);
+                continue;
+            }
+            end(&mut word);
+            if stands_alone(c) {
+                word.push(c);
+                end(&mut word);
+            }
         }
     }
-    count(&mut counts, &mut word);
-    counts
+    end(&mut word);
 }
 
 /// The words of a query that are looked up: of a very long one the longest, which are the rarest.
@@ -66,20 +90,21 @@ fn stands_alone(c: char) -> bool {
     matches!(c, '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{9fff}' | '\u{f900}'..='\u{faff}' | '\u{20000}'..='\u{3ffff}')
 }
 
-fn count(counts: &mut BTreeMap<String, u32>, word: &mut String) {
-    if word.is_empty() {
-        return;
+/// Cuts a word and spells it.
+fn spell(word: &str, each: &mut impl FnMut(&str)) {
+    let cut = word
+        .char_indices()
+        .nth(WORD_CHARS_MAX)
+        .map_or(word, |(end, _)| &word[..end]);
+    if cut.is_ascii() {
+        return each(cut);
     }
-    let cut: String = word.chars().take(WORD_CHARS_MAX).collect();
-    word.clear();
-    let spelled = if cut.is_ascii() {
-        cut
-    } else {
-        let hexadecimal = cut.bytes().map(|byte| format!("{byte:02x}"));
-        std::iter::once("_".to_owned()).chain(hexadecimal).collect()
-    };
-    let entry = counts.entry(spelled).or_insert(0);
-    *entry = (*entry + 1).min(COUNT_MAX);
+    let hexadecimal = cut.bytes().map(|byte| format!("{byte:02x}"));
+    each(
+        &std::iter::once("_".to_owned())
+            .chain(hexadecimal)
+            .collect::<String>(),
+    );
 }
 
 /// The query's words to look up: the rarest first, until they cover [`POSTINGS_MAX`] memories. Common words

@@ -12,7 +12,7 @@ use crate::{
 /// Bits of a posting that hold how often the word occurs; the rest is the slot.
 const COUNT_BITS: u32 = 7;
 const _: () = assert!(COUNT_MAX < 1 << COUNT_BITS);
-/// Before a list that is longer than this it is worth knowing whether it can still bring anyone in.
+/// Before a list that is longer than this, and than the list of those who are in, it is worth knowing whether it can still bring anyone in.
 const LONG: usize = 2_048;
 /// Sums of single precision are this near, relatively: whoever is so near the cut is looked at exactly.
 const ROUNDING: f32 = 1e-5;
@@ -55,6 +55,8 @@ pub(super) struct WordIndex {
     documents: Vec<Document>,
     /// Words of each document, repetitions included. Beside the documents, as scoring reads nothing else of them.
     lengths: Vec<u32>,
+    /// Whether a document is alive and has no end: then nothing else need be looked at.
+    sure: Vec<bool>,
     slot_of: HashMap<i64, u32>,
     /// Slot and count in one number, by slot.
     postings: HashMap<String, Vec<u32>>,
@@ -79,18 +81,33 @@ impl WordIndex {
             }
             document.alive = alive;
             document.expires_at = row.expires_at.or(document.expires_at);
+            self.sure[slot as usize] = alive && document.expires_at.is_none();
             return;
         }
         let Some(text) = &row.text else { return };
         let slot = u32::try_from(self.documents.len()).unwrap_or(u32::MAX);
-        let words = lexical::words(text);
-        self.lengths
-            .push(u32::try_from(lexical::length(&words)).unwrap_or(u32::MAX));
-        self.entries += words.len();
-        for (word, count) in words {
-            let posting = slot << COUNT_BITS | count;
-            self.postings.entry(word).or_default().push(posting);
-        }
+        let mut length = 0;
+        lexical::each_word(text, |word| {
+            length += 1;
+            let first = slot << COUNT_BITS | 1;
+            match self.postings.get_mut(word) {
+                // A word again: its posting is the last of its list.
+                Some(list) => match list.last_mut() {
+                    Some(last) if *last == slot << COUNT_BITS | COUNT_MAX => length -= 1,
+                    Some(last) if *last >> COUNT_BITS == slot => *last += 1,
+                    _ => {
+                        list.push(first);
+                        self.entries += 1;
+                    }
+                },
+                None => {
+                    self.postings.insert(word.to_owned(), vec![first]);
+                    self.entries += 1;
+                }
+            }
+        });
+        self.lengths.push(length);
+        self.sure.push(row.expires_at.is_none());
         self.documents.push(Document {
             id: row.id,
             tokens: row.tokens,
@@ -101,6 +118,9 @@ impl WordIndex {
     }
 
     fn wanted(&self, slot: u32, now: Timestamp) -> bool {
+        if self.sure[slot as usize] {
+            return true;
+        }
         let document = &self.documents[slot as usize];
         document.alive && document.expires_at.is_none_or(|end| end > now)
     }
@@ -161,7 +181,7 @@ impl WordIndex {
         let mut to_come: f32 = terms.iter().map(|term| weigh.most(term.rarity)).sum();
         let mut done = 0;
         for term in terms {
-            if term.postings.len() > LONG {
+            if term.postings.len() > LONG.max(scores.touched.len()) {
                 let wanted = scores.touched.iter().filter(|&&slot| self.wanted(slot, now));
                 if nth_best(wanted.map(|&slot| scores.sums[slot as usize]), n) > to_come {
                     break;
@@ -228,7 +248,9 @@ fn nth_best(scores: impl Iterator<Item = f32>, n: usize) -> f32 {
 /// BM25 in single precision, for a first look.
 #[derive(Debug, Clone, Copy)]
 struct Weigh {
-    mean_length: f32,
+    /// What any memory has against it, and what a word of its length adds.
+    base: f32,
+    slope: f32,
 }
 
 #[expect(
@@ -238,17 +260,18 @@ struct Weigh {
 )]
 impl Weigh {
     fn new(collection: Collection) -> Self {
+        let mean_length = lexical::mean_length(collection);
         Self {
-            mean_length: lexical::mean_length(collection) as f32,
+            base: (lexical::K1 * (1.0 - lexical::B)) as f32,
+            slope: (lexical::K1 * lexical::B / mean_length) as f32,
         }
     }
 
     #[inline(always)]
     fn word(self, rarity: f32, count: u32, length: u32) -> f32 {
-        let (k1, b) = (lexical::K1 as f32, lexical::B as f32);
-        let shortness = k1 * (1.0 - b + b * length as f32 / self.mean_length);
         let count = count as f32;
-        rarity * count * (k1 + 1.0) / (count + shortness)
+        let against = self.base + self.slope * length as f32;
+        rarity * count * (lexical::K1 as f32 + 1.0) / (count + against)
     }
 
     /// What a word can add, however often it occurs in however short a memory; rounded up.
@@ -394,5 +417,16 @@ mod tests {
             assert_eq!(found(&index), expected, "{text:?}");
         }
         assert_eq!(index.entries, 2, "its words were entered once");
+        let long = WordRow {
+            number: 2,
+            ..row(Some(&"mug ".repeat(300)))
+        };
+        index.apply(&long);
+        let counted = lexical::length(&lexical::words("mug ".repeat(300).as_str()));
+        assert_eq!(
+            u64::from(index.lengths[1]),
+            counted,
+            "a word counts only so often"
+        );
     }
 }

@@ -10,7 +10,7 @@ use crate::{files::exported, journal::one_of_each, support::*};
 /// Methods that take no scope because they touch no row.
 const WITHOUT_ROWS: [&str; 1] = ["limits"];
 
-const KINDS: [ExportKind; 4] = [
+const KINDS: [ExportKind; 5] = [
     ExportKind::Memories,
     ExportKind::Tasks,
     ExportKind::Executions,
