@@ -210,7 +210,8 @@ impl Model {
             .collect();
         let line = ledger.line(Purpose::Reference);
         same("executions", &(completed.len() as u64), &line.executions)?;
-        let cost: f64 = completed.iter().map(|&number| number as f64).sum();
+        // The sum of nothing would be -0.
+        let cost = completed.iter().fold(0.0, |sum, &number| sum + number as f64);
         same("cost", &cost.to_bits(), &line.cost.to_bits())?;
         for number in completed {
             let stored = store
