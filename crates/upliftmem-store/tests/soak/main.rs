@@ -171,8 +171,35 @@ fn soak(place: &str, database: Database, kills: u64, seed: u64) -> (Model, Histo
     (model, history)
 }
 
+/// What a child adds to the server's address, so that its connections can be told from others.
+fn child_name(place: &str) -> String {
+    let between = if place.contains('?') { '&' } else { '?' };
+    format!("{between}application_name=soak_child_{}", std::process::id())
+}
+
+/// A server goes on with what it was sent after the one who sent it was killed: waits until it has noticed.
+fn wait_for_server(place: &str) {
+    let Some((url, _)) = place
+        .strip_prefix("postgres:")
+        .and_then(|address| address.rsplit_once('#'))
+    else {
+        return;
+    };
+    let mut client = postgres::Client::connect(url, postgres::NoTls).unwrap();
+    let query = "SELECT count(*) FROM pg_stat_activity WHERE application_name = $1";
+    let name = format!("soak_child_{}", std::process::id());
+    for _ in 0..6_000 {
+        if client.query_one(query, &[&name]).unwrap().get::<_, i64>(0) == 0 {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    panic!("the server still works for a process that was killed a minute ago");
+}
+
 /// Opens the store as it was left, and compares.
 fn compare(place: &str, model: &mut Model, rng: &mut ChaCha8Rng) -> std::result::Result<(), String> {
+    wait_for_server(place);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .enable_all()
@@ -203,7 +230,7 @@ struct Process {
 impl Process {
     fn start(place: &str) -> Self {
         let mut child = Command::new(std::env::current_exe().unwrap())
-            .env(PLACE, place)
+            .env(PLACE, place.replace('#', &format!("{}#", child_name(place))))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
