@@ -11,7 +11,8 @@ use tokio::task::JoinSet;
 use upliftmem_agent::{Execution, ExecutionRequest, Executor, ExecutorError, MemoryText};
 use upliftmem_core::{Outcome, Rollout, RolloutId, Task, TaskId, Utility, UtilityRule};
 use upliftmem_store::{
-    ExecutionReport, Lease, LeaseRequest, LeasedTicket, NewTicket, Scope, Store, TicketState, Timestamp,
+    AfterFailure, ExecutionReport, Lease, LeaseRequest, LeasedTicket, NewTicket, Scope, Store, TicketState,
+    Timestamp,
 };
 
 use crate::{
@@ -235,48 +236,61 @@ impl Rollouts {
         }))
     }
 
-    /// Makes ended executions durable; says which of them are over.
+    /// Makes ended executions durable, those that ended together in one transaction; says which of them are over.
     async fn report(&self, ended: Vec<Ended>) -> Result<Vec<(RolloutId, Settled)>> {
         let mut over = Vec::new();
+        let mut done = Vec::new();
+        let mut unavailable = None;
         for (ticket, end) in ended {
-            let id = ticket.rollout.id;
-            let failed = match end {
-                Ok(execution) => {
-                    let outcome = Outcome {
-                        rollout: id,
-                        performance: execution.performance,
-                        cost: execution.cost,
-                    };
-                    match self.worth(&outcome) {
-                        Ok(_) => {
-                            let report = ExecutionReport {
-                                outcome,
-                                trajectory: execution.trajectory,
-                                diagnostics: execution.diagnostics,
-                            };
-                            self.store
-                                .complete(&self.scope, Timestamp::now(), ticket.lease, report)
-                                .await?;
-                            over.push((id, Settled::Done(outcome)));
-                            continue;
-                        }
-                        Err(error) => error.to_string(),
-                    }
+            let failed = match end.map(|execution| self.checked(&ticket, execution)) {
+                Ok(Ok(report)) => {
+                    done.push((ticket.lease, report));
+                    continue;
                 }
+                Ok(Err(refused)) => refused,
                 Err(ExecutorError::Failed(reason)) => reason,
                 Err(ExecutorError::Unavailable(problem)) => {
-                    return Err(Error::Executor {
-                        executor: self.executor.name().to_owned(),
-                        problem,
-                    });
+                    unavailable = Some(problem);
+                    continue;
                 }
             };
             let after = self.store.fail(&self.scope, ticket.lease, &failed).await?;
-            if after == upliftmem_store::AfterFailure::GivenUp {
-                over.push((id, Settled::Failed(failed)));
+            if after == AfterFailure::GivenUp {
+                over.push((ticket.rollout.id, Settled::Failed(failed)));
             }
         }
-        Ok(over)
+        let outcomes: Vec<Outcome> = done.iter().map(|(_, report)| report.outcome).collect();
+        let completed = self
+            .store
+            .complete_many(&self.scope, Timestamp::now(), done)
+            .await?;
+        for (completion, outcome) in completed.into_iter().zip(outcomes) {
+            completion?;
+            over.push((outcome.rollout, Settled::Done(outcome)));
+        }
+        // What others brought back at the same time is kept before the bad news is told.
+        match unavailable {
+            None => Ok(over),
+            Some(problem) => Err(Error::Executor {
+                executor: self.executor.name().to_owned(),
+                problem,
+            }),
+        }
+    }
+
+    /// The report of an execution, unless its outcome can not be valued.
+    fn checked(&self, ticket: &LeasedTicket, execution: Execution) -> Result<ExecutionReport, String> {
+        let outcome = Outcome {
+            rollout: ticket.rollout.id,
+            performance: execution.performance,
+            cost: execution.cost,
+        };
+        self.worth(&outcome).map_err(|error| error.to_string())?;
+        Ok(ExecutionReport {
+            outcome,
+            trajectory: execution.trajectory,
+            diagnostics: execution.diagnostics,
+        })
     }
 }
 

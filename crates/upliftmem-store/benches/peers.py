@@ -1,6 +1,6 @@
 """The alternatives a user has, on the vectors that `cargo bench -p upliftmem-store` wrote to UPLIFTMEM_BENCH_DUMP.
 
-usage: python3 peers.py FOLDER SIZE...      needs numpy, usearch, hnswlib, faiss-cpu
+usage: python3 peers.py FOLDER KIND-SIZE...   (clustered-100000 and the like; see the folder)      needs numpy, usearch, hnswlib, faiss-cpu
 One thread, 50 neighbours, inner product of unit vectors; prints rows of a Markdown table.
 """
 
@@ -19,15 +19,17 @@ def report(name, size, build, search, queries, truth):
     for query in queries[:20]:
         search(query)
     times, found = [], 0
+    before = time.process_time()
     for number, query in enumerate(queries):
         start = time.perf_counter()
         answer = search(query)
         times.append((time.perf_counter() - start) * 1e3)
         if number < len(truth):
             found += len(set(truth[number]) & set(int(key) for key in answer))
+    processor = (time.process_time() - before) * 1e3 / len(queries)
     p50, p99 = numpy.percentile(times, [50, 99])
     recall = found / truth.size
-    print(f"| {name} | {size} | {p50:.2f} | {p99:.2f} | {recall:.4f} | {build:.1f} |", flush=True)
+    print(f"| {name} | {size} | {p50:.2f} | {p99:.2f} | {processor:.2f} | {recall:.4f} | {build:.1f} |", flush=True)
 
 
 def usearch_peer(vectors):
@@ -77,14 +79,14 @@ PEERS = {
 }
 
 folder = pathlib.Path(sys.argv[1])
-print("| library | vectors | p50 ms | p99 ms | recall@50 | build s |\n|---|---|---|---|---|---|", flush=True)
-for size in map(int, sys.argv[2:]):
+print("| library | vectors | p50 ms | p99 ms | processor ms | recall@50 | build s of a processor |\n|---|---|---|---|---|---|---|", flush=True)
+for size in sys.argv[2:]:
     vectors = numpy.fromfile(folder / f"vectors-{size}.f32", dtype="<f4").reshape(-1, DIMENSION)
     queries = numpy.fromfile(folder / f"queries-{size}.f32", dtype="<f4").reshape(-1, DIMENSION)
     truth = numpy.fromfile(folder / f"truth-{size}.u32", dtype="<u4").reshape(-1, NEIGHBOURS)
     for name, peer in PEERS.items():
-        start = time.perf_counter()
+        start = time.process_time()
         search = peer(vectors)
-        report(name, size, time.perf_counter() - start, search, queries, truth)
+        report(name, size, time.process_time() - start, search, queries, truth)
 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 print(f"\n* peak memory of all of them in one process: {peak:.0f} MiB")

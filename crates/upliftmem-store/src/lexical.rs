@@ -1,6 +1,6 @@
 //! Words, their weights, and the fusion of two orders. Pure: both databases rank by this code.
 
-use std::collections::BTreeMap;
+use std::{borrow::Cow, collections::BTreeMap};
 
 use unicode_normalization::UnicodeNormalization;
 use upliftmem_core::MemoryId;
@@ -10,16 +10,16 @@ use crate::recall::Hit;
 /// Longer words are cut: they are data of some kind, and their start tells them apart.
 const WORD_CHARS_MAX: usize = 48;
 /// A word counts at most so often in one memory; BM25 is flat by then.
-const COUNT_MAX: u32 = 100;
-/// Postings a query reads at most, unless its rarest word alone has more.
+pub(crate) const COUNT_MAX: u32 = 100;
+/// Postings a query reads at most in PostgreSQL, unless its rarest word alone has more.
 const POSTINGS_MAX: u64 = 1_000;
 /// Words of a query that are looked up at most.
 const QUERY_WORDS_MAX: usize = 256;
 /// Rank constant of the fusion (Cormack et al. 2009).
 const FUSION_RANK: f64 = 60.0;
 /// BM25's saturation and length weight.
-const K1: f64 = 1.2;
-const B: f64 = 0.75;
+pub(crate) const K1: f64 = 1.2;
+pub(crate) const B: f64 = 0.75;
 
 /// The words of a text with their counts, spelled in letters, digits and `_` only.
 ///
@@ -27,21 +27,50 @@ const B: f64 = 0.75;
 /// are written without blanks are words of their own. Whatever is not ASCII is spelled in hexadecimal, so that
 /// no database's own idea of a word, and no query syntax, ever applies.
 pub(crate) fn words(text: &str) -> BTreeMap<String, u32> {
-    let mut counts = BTreeMap::new();
+    let mut counts: BTreeMap<String, u32> = BTreeMap::new();
+    each_word(text, |word| match counts.get_mut(word) {
+        Some(count) => *count = (*count + 1).min(COUNT_MAX),
+        None => drop(counts.insert(word.to_owned(), 1)),
+    });
+    counts
+}
+
+/// Hands over the words of a text, as often as they occur.
+pub(crate) fn each_word(text: &str, mut each: impl FnMut(&str)) {
+    let composed = if text.is_ascii() {
+        Cow::Borrowed(text)
+    } else {
+        Cow::Owned(text.nfkc().collect())
+    };
     let mut word = String::new();
-    for c in text.nfkc().flat_map(char::to_lowercase) {
-        if c.is_alphanumeric() && !stands_alone(c) {
-            word.push(c);
+    let mut end = |word: &mut String| {
+        if !word.is_empty() {
+            spell(word, &mut each);
+            word.clear();
+        }
+    };
+    for c in composed.chars() {
+        if c.is_ascii() {
+            if c.is_ascii_alphanumeric() {
+                word.push(c.to_ascii_lowercase());
+            } else {
+                end(&mut word);
+            }
             continue;
         }
-        count(&mut counts, &mut word);
-        if stands_alone(c) {
-            word.push(c);
-            count(&mut counts, &mut word);
+        for c in c.to_lowercase() {
+            if c.is_alphanumeric() && !stands_alone(c) {
+                word.push(c);
+                continue;
+            }
+            end(&mut word);
+            if stands_alone(c) {
+                word.push(c);
+                end(&mut word);
+            }
         }
     }
-    count(&mut counts, &mut word);
-    counts
+    end(&mut word);
 }
 
 /// The words of a query that are looked up: of a very long one the longest, which are the rarest.
@@ -61,20 +90,21 @@ fn stands_alone(c: char) -> bool {
     matches!(c, '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{9fff}' | '\u{f900}'..='\u{faff}' | '\u{20000}'..='\u{3ffff}')
 }
 
-fn count(counts: &mut BTreeMap<String, u32>, word: &mut String) {
-    if word.is_empty() {
-        return;
+/// Cuts a word and spells it.
+fn spell(word: &str, each: &mut impl FnMut(&str)) {
+    let cut = word
+        .char_indices()
+        .nth(WORD_CHARS_MAX)
+        .map_or(word, |(end, _)| &word[..end]);
+    if cut.is_ascii() {
+        return each(cut);
     }
-    let cut: String = word.chars().take(WORD_CHARS_MAX).collect();
-    word.clear();
-    let spelled = if cut.is_ascii() {
-        cut
-    } else {
-        let hexadecimal = cut.bytes().map(|byte| format!("{byte:02x}"));
-        std::iter::once("_".to_owned()).chain(hexadecimal).collect()
-    };
-    let entry = counts.entry(spelled).or_insert(0);
-    *entry = (*entry + 1).min(COUNT_MAX);
+    let hexadecimal = cut.bytes().map(|byte| format!("{byte:02x}"));
+    each(
+        &std::iter::once("_".to_owned())
+            .chain(hexadecimal)
+            .collect::<String>(),
+    );
 }
 
 /// The query's words to look up: the rarest first, until they cover [`POSTINGS_MAX`] memories. Common words
@@ -113,17 +143,26 @@ pub(crate) struct Collection {
     pub(crate) words: u64,
 }
 
+/// How much a word says that so many memories have.
+#[expect(clippy::cast_precision_loss, reason = "counts are far below 2^53")]
+pub(crate) fn rarity(having: u64, collection: Collection) -> f64 {
+    let having = having as f64;
+    (1.0 + (collection.memories as f64 - having + 0.5).max(0.0) / (having + 0.5)).ln()
+}
+
+/// The mean number of words of a memory.
+#[expect(clippy::cast_precision_loss, reason = "counts are far below 2^53")]
+pub(crate) fn mean_length(collection: Collection) -> f64 {
+    (collection.words as f64 / (collection.memories as f64).max(1.0)).max(1.0)
+}
+
 /// BM25 of a memory of this length with these words.
 #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^53")]
 pub(crate) fn score(found: &[(u64, u32)], length: u64, collection: Collection) -> f64 {
-    let memories = collection.memories as f64;
-    let mean_length = (collection.words as f64 / memories.max(1.0)).max(1.0);
-    let shortness = K1 * (1.0 - B + B * length as f64 / mean_length);
+    let shortness = K1 * (1.0 - B + B * length as f64 / mean_length(collection));
     let score = found.iter().map(|&(having, count)| {
-        let having = having as f64;
-        let rarity = (1.0 + (memories - having + 0.5).max(0.0) / (having + 0.5)).ln();
         let count = f64::from(count);
-        rarity * count * (K1 + 1.0) / (count + shortness)
+        rarity(having, collection) * count * (K1 + 1.0) / (count + shortness)
     });
     score.sum()
 }

@@ -47,7 +47,7 @@ pub use embedding::{EmbedderGeneration, Embedding};
 pub use error::{Actor, Error, Result};
 pub use files::{
     ExportKind, ImportItem, ImportItems, ImportSource, ImportSummary, MintId, StoredExecution, StoredTask,
-    json_lines, langgraph_items, mem0_export, text_file,
+    StoredTicket, json_lines, langgraph_items, mem0_export, text_file,
 };
 pub use journal::{
     EntryKind, JournalEntry, JournalFilter, Journaled, ProbeBatchRecord, ProbeRecord, RecordedPath,

@@ -3,7 +3,11 @@
 use serde::{Deserialize, Serialize};
 use upliftmem_core::{Candidate, CandidatePool, MemoryId};
 
-use crate::{Embedding, error::Result};
+use crate::{
+    Embedding, StoreLimits,
+    error::Result,
+    limits::{between_one_and, within},
+};
 
 /// How candidates are found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -29,6 +33,23 @@ pub struct RecallQuery {
     pub candidates: usize,
     /// How to find them.
     pub mode: RecallMode,
+}
+
+impl RecallQuery {
+    pub(crate) fn check(&self, limits: &StoreLimits) -> Result<()> {
+        between_one_and(
+            "recall_candidates_max",
+            limits.recall_candidates_max,
+            self.candidates,
+            "candidates",
+        )?;
+        within(
+            "query_bytes_max",
+            limits.query_bytes_max,
+            self.text.len(),
+            "bytes of the query",
+        )
+    }
 }
 
 /// One candidate and why it is one.

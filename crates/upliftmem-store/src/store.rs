@@ -130,6 +130,15 @@ pub trait Store: Send + Sync {
         report: ExecutionReport,
     ) -> Result<Completion>;
 
+    /// [`Self::complete`] for many tickets in one transaction, answered in the order given. One that is refused does
+    /// not keep the others from being completed.
+    async fn complete_many(
+        &self,
+        scope: &Scope,
+        now: Timestamp,
+        batch: Vec<(Lease, ExecutionReport)>,
+    ) -> Result<Vec<Result<Completion>>>;
+
     /// Gives a ticket back after a failed attempt.
     async fn fail(&self, scope: &Scope, lease: Lease, reason: &str) -> Result<AfterFailure>;
 

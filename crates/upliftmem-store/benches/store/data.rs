@@ -1,6 +1,7 @@
 //! Clustered vectors with sentences, made from a seed.
 
 use std::{
+    collections::{BTreeMap, HashMap},
     io::{BufWriter, Write},
     path::Path,
 };
@@ -17,12 +18,29 @@ const SPREAD: f32 = 0.8;
 /// Queries whose true neighbours are computed.
 const CHECKED: usize = 100;
 
+/// Where vectors and texts come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Clusters around random directions.
+    Clustered,
+    /// Pairs of sentences; the vector of a pair is the mean of its sentences' vectors, from a real embedder.
+    Sentences,
+}
+
 /// Memories and queries.
 pub(crate) struct Data {
+    pub(crate) kind: Kind,
     vectors: Vec<Vec<f32>>,
     queries: Vec<Vec<f32>>,
     texts: Vec<String>,
-    truth: Vec<Vec<u32>>,
+    query_texts: Vec<String>,
+    truth: Vec<Truth>,
+}
+
+/// The best answers, by looking at everything.
+struct Truth {
+    dense: Vec<u32>,
+    hybrid: Vec<u32>,
 }
 
 pub(crate) fn scope() -> Scope {
@@ -54,26 +72,61 @@ fn member(centre: &[f32], rng: &mut impl Rng) -> Vec<f32> {
 }
 
 impl Data {
-    pub(crate) fn new(size: usize, queries: usize) -> Self {
+    pub(crate) fn new(kind: Kind, size: usize, queries: usize) -> Self {
         let mut rng = ChaCha8Rng::seed_from_u64(42);
-        let centres: Vec<Vec<f32>> = (0..CLUSTERS).map(|_| direction(&mut rng)).collect();
-        let vectors: Vec<Vec<f32>> = (0..size)
-            .map(|_| member(&centres[rng.random_range(0..CLUSTERS)], &mut rng))
+        let lines = sentences();
+        let total = size + queries;
+        let pairs: Vec<(usize, usize)> = (0..total)
+            .map(|_| (rng.random_range(0..lines.len()), rng.random_range(0..lines.len())))
             .collect();
-        let queries: Vec<Vec<f32>> = (0..queries)
-            .map(|_| member(&centres[rng.random_range(0..CLUSTERS)], &mut rng))
+        let mut vectors: Vec<Vec<f32>> = match kind {
+            Kind::Clustered => {
+                let centres: Vec<Vec<f32>> = (0..CLUSTERS).map(|_| direction(&mut rng)).collect();
+                (0..total)
+                    .map(|_| member(&centres[rng.random_range(0..CLUSTERS)], &mut rng))
+                    .collect()
+            }
+            Kind::Sentences => {
+                let embedded = embedded_sentences().unwrap();
+                assert_eq!(embedded.len(), lines.len(), "a vector for each sentence");
+                let mean = |&(a, b): &(usize, usize)| {
+                    let sum = embedded[a].iter().zip(&embedded[b]).map(|(x, y)| x + y);
+                    unit(sum.collect())
+                };
+                pairs.iter().map(mean).collect()
+            }
+        };
+        let mut texts: Vec<String> = (0..)
+            .zip(&pairs)
+            .map(|(number, &(a, b))| format!("{} {} case {number}", lines[a], lines[b]))
             .collect();
-        let truth = queries
+        let queries = vectors.split_off(size);
+        // A question has the first words of a sentence of its own pair.
+        let query_texts = texts
+            .split_off(size)
             .iter()
-            .take(CHECKED)
-            .map(|query| nearest(&vectors, query))
+            .map(|text| text.split(' ').take(12).collect::<Vec<_>>().join(" "))
             .collect();
-        Self {
+        let mut data = Self {
+            kind,
             vectors,
             queries,
-            texts: sentences(size, &mut rng),
-            truth,
-        }
+            texts,
+            query_texts,
+            truth: Vec::new(),
+        };
+        let words = Words::new(&data.texts);
+        data.truth = (0..CHECKED)
+            .map(|number| {
+                let dense = nearest(&data.vectors, &data.queries[number], 100);
+                let lexical = words.best(&data.query_texts[number], 100);
+                Truth {
+                    hybrid: fused(&dense, &lexical, 50),
+                    dense: dense.into_iter().take(50).collect(),
+                }
+            })
+            .collect();
+        data
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -85,29 +138,24 @@ impl Data {
         NewMemory::note(id(number), &self.texts[number]).with_embedding(embedding)
     }
 
-    /// The query of a number: a vector, and the text of some memory without its last words.
     pub(crate) fn query(&self, number: usize, candidates: usize, mode: RecallMode) -> RecallQuery {
-        let text = &self.texts[number * 7_919 % self.texts.len()];
-        let words: Vec<&str> = text.split(' ').take(12).collect();
         RecallQuery {
-            text: words.join(" "),
+            text: self.query_texts[number].clone(),
             embedding: Some(Embedding::new(generation(), self.queries[number].clone()).unwrap()),
             candidates,
             mode,
         }
     }
 
-    /// How many of the true neighbours were found.
-    pub(crate) fn count_true(&self, number: usize, recall: &Recall) -> usize {
-        let Some(truth) = self.truth.get(number) else {
-            return 0;
+    /// How many of the true answers were found, and how many there are; none for a query that is not checked.
+    pub(crate) fn count_true(&self, number: usize, mode: RecallMode, recall: &Recall) -> (usize, usize) {
+        let truth = match (self.truth.get(number), mode) {
+            (Some(truth), RecallMode::Dense) => &truth.dense,
+            (Some(truth), RecallMode::Hybrid) => &truth.hybrid,
+            _ => return (0, 0),
         };
         let wanted = |hit: &&Hit| truth.iter().any(|&slot| id(slot as usize) == hit.id);
-        recall.hits.iter().filter(wanted).count()
-    }
-
-    pub(crate) fn count_wanted(&self) -> usize {
-        self.truth.iter().map(Vec::len).sum()
+        (recall.hits.iter().filter(wanted).count(), truth.len())
     }
 
     /// Little-endian numbers for other programs: vectors, queries and true neighbours.
@@ -119,20 +167,21 @@ impl Data {
                 file.write_all(&x.to_le_bytes()).unwrap();
             }
         };
-        floats(&format!("vectors-{}.f32", self.len()), &self.vectors);
-        floats(&format!("queries-{}.f32", self.len()), &self.queries);
+        let name = format!("{:?}-{}", self.kind, self.len()).to_lowercase();
+        floats(&format!("vectors-{name}.f32"), &self.vectors);
+        floats(&format!("queries-{name}.f32"), &self.queries);
         let truth: Vec<u8> = self
             .truth
             .iter()
-            .flatten()
+            .flat_map(|truth| &truth.dense)
             .flat_map(|slot| slot.to_le_bytes())
             .collect();
-        std::fs::write(folder.join(format!("truth-{}.u32", self.len())), truth).unwrap();
+        std::fs::write(folder.join(format!("truth-{name}.u32")), truth).unwrap();
     }
 }
 
-/// The fifty nearest, by looking at all.
-fn nearest(vectors: &[Vec<f32>], query: &[f32]) -> Vec<u32> {
+/// The nearest, by looking at all.
+fn nearest(vectors: &[Vec<f32>], query: &[f32], n: usize) -> Vec<u32> {
     let dot = |vector: &[f32]| {
         vector
             .iter()
@@ -140,13 +189,82 @@ fn nearest(vectors: &[Vec<f32>], query: &[f32]) -> Vec<u32> {
             .map(|(a, b)| f64::from(*a) * f64::from(*b))
             .sum::<f64>()
     };
-    let mut all: Vec<(f64, u32)> = (0..)
-        .zip(vectors)
-        .map(|(slot, vector)| (dot(vector), slot))
-        .collect();
-    all.select_nth_unstable_by(50, |a, b| b.0.total_cmp(&a.0));
-    all.truncate(50);
-    all.into_iter().map(|(_, slot)| slot).collect()
+    best(
+        (0..)
+            .zip(vectors)
+            .map(|(slot, vector)| (dot(vector), slot))
+            .collect(),
+        n,
+    )
+}
+
+fn best(mut all: Vec<(f64, u32)>, n: usize) -> Vec<u32> {
+    all.sort_unstable_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+    all.into_iter().take(n).map(|(_, slot)| slot).collect()
+}
+
+/// Reciprocal rank fusion of two orders.
+fn fused(one: &[u32], two: &[u32], n: usize) -> Vec<u32> {
+    let mut scores: BTreeMap<u32, f64> = BTreeMap::new();
+    for order in [one, two] {
+        for (rank, &slot) in order.iter().enumerate() {
+            *scores.entry(slot).or_default() += 1.0 / (61.0 + rank as f64);
+        }
+    }
+    best(scores.into_iter().map(|(slot, score)| (score, slot)).collect(), n)
+}
+
+/// Every posting of every word: BM25 without short cuts.
+struct Words {
+    postings: HashMap<String, Vec<(u32, u32)>>,
+    lengths: Vec<f64>,
+    mean: f64,
+}
+
+impl Words {
+    fn new(texts: &[String]) -> Self {
+        let mut postings: HashMap<String, Vec<(u32, u32)>> = HashMap::new();
+        let mut lengths = Vec::new();
+        for (slot, text) in (0..).zip(texts) {
+            let mut counts: BTreeMap<String, u32> = BTreeMap::new();
+            let mut length = 0.0;
+            for word in split(text) {
+                *counts.entry(word).or_default() += 1;
+                length += 1.0;
+            }
+            lengths.push(length);
+            for (word, count) in counts {
+                postings.entry(word).or_default().push((slot, count));
+            }
+        }
+        let mean = lengths.iter().sum::<f64>() / lengths.len() as f64;
+        Self {
+            postings,
+            lengths,
+            mean,
+        }
+    }
+
+    fn best(&self, query: &str, n: usize) -> Vec<u32> {
+        let mut scores: HashMap<u32, f64> = HashMap::new();
+        let words: std::collections::BTreeSet<String> = split(query).collect();
+        for list in words.iter().filter_map(|word| self.postings.get(word)) {
+            let having = list.len() as f64;
+            let rarity = (1.0 + (self.lengths.len() as f64 - having + 0.5) / (having + 0.5)).ln();
+            for &(slot, count) in list {
+                let count = f64::from(count);
+                let shortness = 1.2 * (0.25 + 0.75 * self.lengths[slot as usize] / self.mean);
+                *scores.entry(slot).or_default() += rarity * count * 2.2 / (count + shortness);
+            }
+        }
+        best(scores.into_iter().map(|(slot, score)| (score, slot)).collect(), n)
+    }
+}
+
+fn split(text: &str) -> impl Iterator<Item = String> {
+    text.split(|c: char| !c.is_alphanumeric())
+        .filter(|word| !word.is_empty())
+        .map(str::to_lowercase)
 }
 
 fn id(number: usize) -> MemoryId {
@@ -167,22 +285,28 @@ pub(crate) fn embedded(number: usize) -> NewMemory {
     plain(number).with_embedding(Embedding::new(generation(), direction(&mut rng)).unwrap())
 }
 
-/// Texts of a file, two joined to one so that each is new; or made from templates.
-fn sentences(size: usize, rng: &mut impl Rng) -> Vec<String> {
-    let lines: Vec<String> = match std::env::var("UPLIFTMEM_BENCH_SENTENCES") {
+/// Vectors of the sentences, if a file has them.
+pub(crate) fn embedded_sentences() -> Option<Vec<Vec<f32>>> {
+    let bytes = std::fs::read(std::env::var_os("UPLIFTMEM_BENCH_VECTORS")?).unwrap();
+    let numbers: Vec<f32> = bytes
+        .as_chunks()
+        .0
+        .iter()
+        .map(|&four| f32::from_le_bytes(four))
+        .collect();
+    Some(numbers.chunks(DIMENSION).map(<[f32]>::to_vec).collect())
+}
+
+/// Lines of a file, or made from templates.
+fn sentences() -> Vec<String> {
+    match std::env::var("UPLIFTMEM_BENCH_SENTENCES") {
         Ok(file) => std::fs::read_to_string(file)
             .unwrap()
             .lines()
             .map(ToOwned::to_owned)
             .collect(),
         Err(_) => templates(),
-    };
-    (0..size)
-        .map(|number| {
-            let mut pick = || &lines[rng.random_range(0..lines.len())];
-            format!("{} {} case {number}", pick(), pick())
-        })
-        .collect()
+    }
 }
 
 fn templates() -> Vec<String> {

@@ -11,6 +11,14 @@ impl Latencies {
         self.0.push(elapsed);
     }
 
+    pub(crate) fn add_ms(&mut self, milliseconds: f64) {
+        self.0.push(Duration::from_secs_f64(milliseconds.max(0.0) / 1e3));
+    }
+
+    pub(crate) fn extend(&mut self, others: Self) {
+        self.0.extend(others.0);
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.0.len()
     }
@@ -25,15 +33,15 @@ impl Latencies {
 
 /// Processor time of this process so far, in milliseconds; unlike the clock it does not count what others took.
 pub(crate) fn processor_ms() -> f64 {
-    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
-    // Fields 14 and 15 of the line, in hundredths of a second.
-    let ticks: f64 = fields
-        .skip(11)
-        .take(2)
-        .filter_map(|field| field.parse::<f64>().ok())
-        .sum();
-    ticks * 10.0
+    let threads = std::fs::read_dir("/proc/self/task")
+        .into_iter()
+        .flatten()
+        .flatten();
+    let nanoseconds = threads.filter_map(|thread| {
+        let text = std::fs::read_to_string(thread.path().join("schedstat")).ok()?;
+        text.split(' ').next()?.parse::<f64>().ok()
+    });
+    nanoseconds.sum::<f64>() / 1e6
 }
 
 /// Resident memory of this process.

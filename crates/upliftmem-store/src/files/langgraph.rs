@@ -7,7 +7,8 @@ use upliftmem_core::{Memory, MemoryId};
 
 use super::{
     ImportItem, ImportSource, MintId,
-    reader::{Fields, moment, objects},
+    objects::Objects,
+    reader::{Fields, moment},
 };
 use crate::{MemoryStatus, StoreLimits, StoredMemory, Timestamp, error::Result, memory::estimated_tokens};
 
@@ -17,26 +18,23 @@ use crate::{MemoryStatus, StoreLimits, StoredMemory, Timestamp, error::Result, m
 /// metadata. Namespace and key stay in the provenance; which scope a namespace belongs to is the caller's to know.
 pub fn langgraph_items(
     file: &str,
-    input: impl BufRead,
+    input: impl BufRead + Send + 'static,
     limits: &StoreLimits,
     now: Timestamp,
     mut mint: MintId,
-) -> Result<ImportSource> {
-    let mut items = Vec::new();
-    for (line, map) in objects(file, input, &["items"], limits.line_bytes_max)? {
-        items.push((line, memory(Fields::of(file, line, map), now)?));
-    }
-    items.sort_by_key(|(_, stored)| stored.created_at);
-    for (_, stored) in &mut items {
+) -> ImportSource {
+    let name = file.to_owned();
+    let objects = Objects::new(file, input, &["items"], limits.line_bytes_max);
+    let items = objects.map(move |object| {
+        let (line, map) = object?;
+        let mut stored = memory(Fields::of(&name, line, map), now)?;
         stored.memory.id = mint(stored.created_at);
-    }
-    let items = items
-        .into_iter()
-        .map(|(line, stored)| Ok((line, ImportItem::Memory(Box::new(stored)))));
-    Ok(ImportSource {
+        Ok((line, ImportItem::Memory(Box::new(stored))))
+    });
+    ImportSource {
         file: file.to_owned(),
         items: Box::new(items),
-    })
+    }
 }
 
 fn memory(mut fields: Fields<'_>, now: Timestamp) -> Result<StoredMemory> {

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{StoredExecution, StoredTask};
+use super::{StoredExecution, StoredTask, StoredTicket};
 use crate::{Journaled, StoredMemory};
 
 /// Puts a field unless it is empty.
@@ -59,6 +59,11 @@ pub(crate) fn task(stored: &StoredTask) -> String {
 
 /// The line of an execution.
 pub(crate) fn execution(stored: &StoredExecution) -> String {
+    json!(stored).to_string()
+}
+
+/// The line of a ticket.
+pub(crate) fn ticket(stored: &StoredTicket) -> String {
     json!(stored).to_string()
 }
 

@@ -7,7 +7,8 @@ use upliftmem_core::Memory;
 
 use super::{
     ImportItem, ImportSource, MintId,
-    reader::{Fields, moment, objects},
+    objects::Objects,
+    reader::{Fields, moment},
 };
 use crate::{
     MemoryStatus, Scope, StoreLimits, StoredMemory, Timestamp, error::Result, memory::estimated_tokens,
@@ -15,31 +16,30 @@ use crate::{
 
 /// Memories of mem0: an array, an object with `results` or `memories`, or one object a line.
 ///
-/// An item of another owner than the scope's is refused: importing would hand it to the wrong tenant. Ids are
-/// minted in the order of `created_at`, as ours carry the order of creation; mem0's stay in the provenance.
+/// Read as it is imported, so that a file may be larger than the memory. An item of another owner than the scope's
+/// is refused: importing would hand it to the wrong tenant. Ids are minted for the moment of `created_at`, as ours
+/// carry the order of creation; mem0's stay in the provenance.
 pub fn mem0_export(
     file: &str,
-    input: impl BufRead,
+    input: impl BufRead + Send + 'static,
     scope: &Scope,
     limits: &StoreLimits,
     now: Timestamp,
     mut mint: MintId,
-) -> Result<ImportSource> {
-    let mut items = Vec::new();
-    for (line, map) in objects(file, input, &["results", "memories"], limits.line_bytes_max)? {
-        items.push((line, memory(Fields::of(file, line, map), scope, now)?));
-    }
-    items.sort_by_key(|(_, stored)| stored.created_at);
-    for (_, stored) in &mut items {
+) -> ImportSource {
+    let name = file.to_owned();
+    let scope = scope.clone();
+    let objects = Objects::new(file, input, &["results", "memories"], limits.line_bytes_max);
+    let items = objects.map(move |object| {
+        let (line, map) = object?;
+        let mut stored = memory(Fields::of(&name, line, map), &scope, now)?;
         stored.memory.id = mint(stored.created_at);
-    }
-    let items = items
-        .into_iter()
-        .map(|(line, stored)| Ok((line, ImportItem::Memory(Box::new(stored)))));
-    Ok(ImportSource {
+        Ok((line, ImportItem::Memory(Box::new(stored))))
+    });
+    ImportSource {
         file: file.to_owned(),
         items: Box::new(items),
-    })
+    }
 }
 
 fn memory(mut fields: Fields<'_>, scope: &Scope, now: Timestamp) -> Result<StoredMemory> {

@@ -4,6 +4,7 @@ mod langgraph;
 pub(crate) mod lines;
 mod mem0;
 mod native;
+mod objects;
 mod reader;
 mod text;
 
@@ -12,7 +13,7 @@ use serde_json::{Map, Value};
 use upliftmem_core::{MemoryId, Rollout, Task};
 
 pub use self::{langgraph::langgraph_items, mem0::mem0_export, native::json_lines, text::text_file};
-use crate::{ExecutionReport, Journaled, StoredMemory, Timestamp, error::Result};
+use crate::{ExecutionReport, Journaled, StoredMemory, TicketState, Timestamp, error::Result};
 
 /// What a file of our own holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -24,6 +25,8 @@ pub enum ExportKind {
     Tasks,
     /// Executions with their outcomes and trajectories.
     Executions,
+    /// Executions that were asked for and have no outcome. One that is in a worker's hands is exported as waiting.
+    Tickets,
     /// References, labels, paths, retrievals, batches, scorers. Import executions first.
     Journal,
 }
@@ -50,6 +53,25 @@ pub struct StoredExecution {
     pub completed_at: Timestamp,
 }
 
+/// A rollout that was asked for and has no outcome.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StoredTicket {
+    /// What to execute.
+    pub rollout: Rollout,
+    /// `waiting` or `failed`.
+    pub state: TicketState,
+    /// How often it was handed out.
+    pub attempts: u32,
+    /// How often it may be handed out.
+    pub attempts_max: u32,
+    /// Why the last attempt failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_error: Option<String>,
+    /// When it was asked for.
+    pub enqueued_at: Timestamp,
+}
+
 /// One thing to import.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ImportItem {
@@ -59,6 +81,8 @@ pub enum ImportItem {
     Task(StoredTask),
     /// An execution.
     Execution(Box<StoredExecution>),
+    /// A ticket.
+    Ticket(Box<StoredTicket>),
     /// A journal entry.
     Entry(Box<Journaled>),
 }

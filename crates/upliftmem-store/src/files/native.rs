@@ -5,10 +5,12 @@ use std::io::BufRead;
 use upliftmem_core::{Memory, Task, TaskId};
 
 use super::{
-    ExportKind, ImportItem, ImportSource, MintId, StoredTask,
+    ExportKind, ImportItem, ImportSource, MintId, StoredTask, StoredTicket,
     reader::{Fields, Lines},
 };
-use crate::{MemoryStatus, StoreLimits, StoredMemory, Timestamp, error::Result, memory::estimated_tokens};
+use crate::{
+    MemoryStatus, StoreLimits, StoredMemory, TicketState, Timestamp, error::Result, memory::estimated_tokens,
+};
 
 /// A file of one kind, one JSON object a line, read as it is imported.
 ///
@@ -30,6 +32,7 @@ pub fn json_lines(
             ExportKind::Memories => memory(fields, now, &mut mint)?,
             ExportKind::Tasks => task(fields)?,
             ExportKind::Executions => execution(fields)?,
+            ExportKind::Tickets => ticket(fields)?,
             ExportKind::Journal => entry(fields)?,
         };
         Ok((number, item))
@@ -98,6 +101,22 @@ fn execution(mut fields: Fields<'_>) -> Result<ImportItem> {
     Ok(ImportItem::Execution(Box::new(execution)))
 }
 
+fn ticket(mut fields: Fields<'_>) -> Result<ImportItem> {
+    let ticket = StoredTicket {
+        rollout: fields.required("rollout")?,
+        state: fields.required("state")?,
+        attempts: fields.required("attempts")?,
+        attempts_max: fields.required("attempts_max")?,
+        last_error: fields.optional("last_error")?,
+        enqueued_at: fields.required("enqueued_at")?,
+    };
+    if !matches!(ticket.state, TicketState::Waiting | TicketState::Failed) {
+        return Err(fields.refuse("state", "a ticket of a file is waiting or failed"));
+    }
+    nothing_else(fields)?;
+    Ok(ImportItem::Ticket(Box::new(ticket)))
+}
+
 fn entry(mut fields: Fields<'_>) -> Result<ImportItem> {
     let (kind, content): (serde_json::Value, serde_json::Value) =
         (fields.required("kind")?, fields.required("entry")?);
@@ -111,7 +130,7 @@ fn entry(mut fields: Fields<'_>) -> Result<ImportItem> {
     Ok(ImportItem::Entry(Box::new(entry)))
 }
 
-/// Executions and entries are written by this program alone: a field it does not know is a newer program's.
+/// Executions, tickets and entries are written by this program alone: a field it does not know is a newer program's.
 fn nothing_else(fields: Fields<'_>) -> Result<()> {
     let refused = fields.refuse(
         "line",

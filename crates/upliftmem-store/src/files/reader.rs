@@ -134,47 +134,6 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// Objects of a file that is a JSON array, an object with an array under one of `names`, or one object a line.
-pub(super) fn objects(
-    file: &str,
-    mut input: impl BufRead,
-    names: &[&str],
-    bytes_max: usize,
-) -> Result<Vec<(u64, Map<String, Value>)>> {
-    let mut text = String::new();
-    input.read_to_string(&mut text).map_err(|error| Error::File {
-        file: file.to_owned(),
-        problem: error.to_string(),
-    })?;
-    if let Ok(document) = serde_json::from_str::<Value>(&text) {
-        let array = match document {
-            Value::Array(array) => Some(array),
-            Value::Object(mut object) => match names.iter().find_map(|&name| object.remove(name)) {
-                Some(Value::Array(array)) => Some(array),
-                Some(_) => return Err(bad(file, 1, names[0], "it is not an array")),
-                None => Some(vec![Value::Object(object)]),
-            },
-            _ => None,
-        };
-        let Some(array) = array else {
-            return Err(bad(file, 1, "line", "it is neither an object nor an array"));
-        };
-        return (1..)
-            .zip(array)
-            .map(|(number, value)| match value {
-                Value::Object(map) => Ok((number, map)),
-                _ => Err(bad(file, number, "line", "the item is not a JSON object")),
-            })
-            .collect();
-    }
-    Lines::new(file, text.as_bytes(), bytes_max)
-        .map(|line| {
-            let (number, line) = line?;
-            Fields::parse(file, number, &line).map(|fields| (number, fields.rest()))
-        })
-        .collect()
-}
-
 /// A moment as others write it: RFC 3339, or seconds since the epoch.
 pub(super) fn moment(fields: &mut Fields<'_>, field: &str) -> Result<Option<crate::Timestamp>> {
     match fields.optional::<Value>(field)? {

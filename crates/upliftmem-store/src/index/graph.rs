@@ -1,4 +1,4 @@
-//! A hierarchical navigable small world graph (Malkov and Yashunin 2016) over [`Vectors`].
+//! A hierarchical navigable small world graph (Malkov and Yashunin 2016) over the codes of [`Vectors`].
 //!
 //! Written here because the order of insertion and a hash of the slot decide everything: the same vectors in
 //! the same order give the same graph, which the libraries that insert in parallel do not promise.
@@ -6,19 +6,18 @@
 use std::{
     cell::RefCell,
     cmp::{Ordering, Reverse},
-    collections::BinaryHeap,
+    collections::{BinaryHeap, HashMap},
 };
 
-use super::vectors::{Vectors, dot};
+use super::vectors::{Code, Vectors};
 
 /// Neighbours of a node on upper levels; twice as many on the lowest.
-const NEIGHBOURS: usize = 16;
-/// Candidates that are looked at to place a node.
-const BREADTH_INSERT: usize = 128;
+pub(super) const NEIGHBOURS: usize = 16;
+/// Neighbours that a node may have above that: choosing among them anew is most of the work of building, and
+/// happens only when this room is used up.
+pub(super) const ROOM: usize = 8;
 /// A walk that compared so many slots for each wanted answer is given up.
 const VISITS_PER_BREADTH: usize = 64;
-/// Levels are bounded; 2^4 per level makes this unreachable.
-const LEVEL_MAX: u8 = 12;
 
 /// A slot and how similar it is to what is looked for. The order is by similarity, then the smaller slot.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -43,78 +42,50 @@ impl PartialOrd for Near {
     }
 }
 
-#[derive(Debug, Default)]
-struct Node {
-    /// Neighbours by level, the lowest first.
-    levels: Vec<Vec<u32>>,
+/// Neighbours of a node on the lowest level, where nearly all of a walk happens: one place in memory a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Links {
+    pub(super) count: u32,
+    pub(super) slots: [u32; 2 * NEIGHBOURS + ROOM],
+}
+
+impl Links {
+    pub(super) fn new(neighbours: &[u32]) -> Self {
+        let mut slots = [0; 2 * NEIGHBOURS + ROOM];
+        let count = neighbours.len().min(slots.len());
+        slots[..count].copy_from_slice(&neighbours[..count]);
+        Self {
+            count: u32::try_from(count).unwrap_or_default(),
+            slots,
+        }
+    }
+
+    pub(super) fn get(&self) -> &[u32] {
+        &self.slots[..self.count as usize]
+    }
 }
 
 /// The graph. Nodes are the first slots of the vectors, in order.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq)]
 pub(super) struct Graph {
-    nodes: Vec<Node>,
-    entry: Option<u32>,
-}
-
-/// Where a node goes: found under a shared lock, entered under an exclusive one.
-#[derive(Debug)]
-pub(super) struct Placement {
-    neighbours: Vec<Vec<u32>>,
+    pub(super) lowest: Vec<Links>,
+    /// Neighbours on the levels above the lowest, of the few nodes that are there.
+    pub(super) upper: HashMap<u32, Vec<Vec<u32>>>,
+    pub(super) entry: Option<u32>,
 }
 
 impl Graph {
     /// How many slots the graph covers.
     pub(super) const fn len(&self) -> usize {
-        self.nodes.len()
+        self.lowest.len()
     }
 
-    /// Finds the neighbours of the next slot. Only reads.
-    pub(super) fn place(&self, vectors: &Vectors) -> Placement {
-        let slot = slot_number(self.nodes.len());
-        let level = level_of(slot);
-        let mut neighbours = vec![Vec::new(); usize::from(level) + 1];
-        if let Some(mut nearest) = self.entry_point(vectors, vectors.get(slot)) {
-            let query = vectors.get(slot);
-            for depth in (0..self.height()).rev() {
-                if depth > usize::from(level) {
-                    nearest = self.descend(vectors, query, nearest, depth);
-                    continue;
-                }
-                let found = self
-                    .search_level(vectors, query, nearest, depth, BREADTH_INSERT, |_| true)
-                    .unwrap_or_default();
-                if let Some(&best) = found.first() {
-                    nearest = best;
-                }
-                neighbours[depth] = select(vectors, &found, width(depth));
-            }
-        }
-        Placement { neighbours }
-    }
-
-    /// Enters the next slot where [`Self::place`] put it.
-    pub(super) fn enter(&mut self, vectors: &Vectors, placement: Placement) {
-        let slot = slot_number(self.nodes.len());
-        let taller = placement.neighbours.len() > self.height();
-        for (depth, neighbours) in placement.neighbours.iter().enumerate() {
-            for &neighbour in neighbours {
-                self.link(vectors, neighbour, slot, depth);
-            }
-        }
-        self.nodes.push(Node {
-            levels: placement.neighbours,
-        });
-        if self.entry.is_none() || taller {
-            self.entry = Some(slot);
-        }
-    }
-
-    /// The most similar wanted slots, best first, at most `breadth`. `None` if so few are wanted that the walk would
-    /// not end soon.
+    /// The most similar wanted slots by their codes, best first, at most `breadth`. `None` if so few are wanted
+    /// that the walk would not end soon.
     pub(super) fn search(
         &self,
         vectors: &Vectors,
-        query: &[f32],
+        query: &Code,
         breadth: usize,
         wanted: impl Fn(u32) -> bool,
     ) -> Option<Vec<Near>> {
@@ -127,75 +98,82 @@ impl Graph {
         self.search_level(vectors, query, nearest, 0, breadth, wanted)
     }
 
-    fn height(&self) -> usize {
+    pub(super) fn height(&self) -> usize {
         self.entry
-            .map_or(0, |slot| self.nodes[slot as usize].levels.len())
+            .map_or(0, |slot| 1 + self.upper.get(&slot).map_or(0, Vec::len))
     }
 
-    fn entry_point(&self, vectors: &Vectors, query: &[f32]) -> Option<Near> {
-        self.entry.map(|slot| Near {
-            similarity: dot(query, vectors.get(slot)),
+    pub(super) fn neighbours(&self, slot: u32, depth: usize) -> &[u32] {
+        if depth == 0 {
+            return self.lowest[slot as usize].get();
+        }
+        self.upper
+            .get(&slot)
+            .and_then(|levels| levels.get(depth - 1))
+            .map_or(&[], Vec::as_slice)
+    }
+
+    pub(super) fn entry_point(&self, vectors: &Vectors, query: &Code) -> Option<Near> {
+        let slot = self.entry?;
+        let mut found = Vec::new();
+        vectors.compare(query, &[slot], &mut found);
+        Some(Near {
+            similarity: found[0],
             slot,
         })
     }
 
-    fn descend(&self, vectors: &Vectors, query: &[f32], mut nearest: Near, depth: usize) -> Near {
+    /// The node of a level that no neighbour is nearer than.
+    pub(super) fn descend(&self, vectors: &Vectors, query: &Code, mut nearest: Near, depth: usize) -> Near {
+        let mut similarities = Vec::new();
         loop {
-            let neighbours = &self.nodes[nearest.slot as usize].levels[depth];
-            let best = neighbours
-                .iter()
-                .map(|&slot| Near {
-                    similarity: dot(query, vectors.get(slot)),
-                    slot,
-                })
-                .max();
-            match best {
+            let neighbours = self.neighbours(nearest.slot, depth);
+            vectors.compare(query, neighbours, &mut similarities);
+            match nears(neighbours, &similarities).max() {
                 Some(best) if best > nearest => nearest = best,
                 _ => return nearest,
             }
         }
     }
 
-    fn search_level(
+    pub(super) fn search_level(
         &self,
         vectors: &Vectors,
-        query: &[f32],
+        query: &Code,
         start: Near,
         depth: usize,
         breadth: usize,
         wanted: impl Fn(u32) -> bool,
     ) -> Option<Vec<Near>> {
         VISITED.with_borrow_mut(|visited| {
-            visited.begin(self.nodes.len());
+            visited.begin(self.len());
             visited.first_visit(start.slot);
             let mut open = BinaryHeap::from([start]);
-            let mut best = BinaryHeap::new();
+            let mut best = BinaryHeap::with_capacity(breadth + 1);
             if wanted(start.slot) {
                 best.push(Reverse(start));
             }
+            let (mut fresh, mut similarities) = (Vec::new(), Vec::new());
             let mut visits = 0;
             while let Some(next) = open.pop() {
                 if best.len() >= breadth && best.peek().is_some_and(|worst: &Reverse<Near>| next < worst.0) {
                     break;
                 }
-                for &slot in &self.nodes[next.slot as usize].levels[depth] {
-                    if !visited.first_visit(slot) {
-                        continue;
-                    }
-                    visits += 1;
-                    let near = Near {
-                        similarity: dot(query, vectors.get(slot)),
-                        slot,
-                    };
+                let neighbours = self.neighbours(next.slot, depth).iter().copied();
+                fresh.clear();
+                fresh.extend(neighbours.filter(|&slot| visited.first_visit(slot)));
+                vectors.compare(query, &fresh, &mut similarities);
+                for near in nears(&fresh, &similarities) {
                     // Unwanted slots lead on like wanted ones, but are not answers.
                     let hopeless = best.len() >= breadth && best.peek().is_some_and(|worst| near < worst.0);
                     if !hopeless {
                         open.push(near);
-                        if wanted(slot) {
+                        if wanted(near.slot) {
                             keep(&mut best, near, breadth);
                         }
                     }
                 }
+                visits += fresh.len();
                 if visits > VISITS_PER_BREADTH * breadth {
                     return None;
                 }
@@ -205,28 +183,18 @@ impl Graph {
             Some(found)
         })
     }
+}
 
-    fn link(&mut self, vectors: &Vectors, from: u32, to: u32, depth: usize) {
-        let neighbours = &mut self.nodes[from as usize].levels[depth];
-        neighbours.push(to);
-        if neighbours.len() <= width(depth) {
-            return;
-        }
-        let centre = vectors.get(from);
-        let mut ranked: Vec<Near> = neighbours
-            .iter()
-            .map(|&slot| Near {
-                similarity: dot(centre, vectors.get(slot)),
-                slot,
-            })
-            .collect();
-        ranked.sort_unstable_by(|a, b| b.cmp(a));
-        *neighbours = select(vectors, &ranked, width(depth));
-    }
+/// Slots with their similarities.
+pub(super) fn nears(slots: &[u32], similarities: &[f32]) -> impl Iterator<Item = Near> {
+    slots
+        .iter()
+        .zip(similarities)
+        .map(|(&slot, &similarity)| Near { similarity, slot })
 }
 
 /// Keeps the `most` best in a heap whose top is the worst.
-fn keep(heap: &mut BinaryHeap<Reverse<Near>>, near: Near, most: usize) {
+pub(super) fn keep(heap: &mut BinaryHeap<Reverse<Near>>, near: Near, most: usize) {
     if heap.len() < most {
         heap.push(Reverse(near));
     } else if let Some(mut worst) = heap.peek_mut()
@@ -234,48 +202,6 @@ fn keep(heap: &mut BinaryHeap<Reverse<Near>>, near: Near, most: usize) {
     {
         *worst = Reverse(near);
     }
-}
-
-/// Neighbours that point in different directions: one that is closer to a chosen neighbour than to the centre
-/// is reached through that neighbour. Places left over go to the nearest of the rest.
-fn select(vectors: &Vectors, ranked: &[Near], most: usize) -> Vec<u32> {
-    let mut chosen: Vec<u32> = Vec::with_capacity(most + 1);
-    let mut passed = Vec::new();
-    for near in ranked {
-        if chosen.len() == most {
-            break;
-        }
-        let vector = vectors.get(near.slot);
-        let apart = chosen
-            .iter()
-            .all(|&other| dot(vector, vectors.get(other)) < near.similarity);
-        if apart {
-            chosen.push(near.slot);
-        } else {
-            passed.push(near.slot);
-        }
-    }
-    let room = most - chosen.len();
-    chosen.extend(passed.into_iter().take(room));
-    chosen
-}
-
-const fn width(depth: usize) -> usize {
-    if depth == 0 { 2 * NEIGHBOURS } else { NEIGHBOURS }
-}
-
-fn slot_number(position: usize) -> u32 {
-    u32::try_from(position).unwrap_or(u32::MAX)
-}
-
-/// One slot in sixteen reaches the next level, by a hash of its number.
-fn level_of(slot: u32) -> u8 {
-    let mut bits = (u64::from(slot) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    bits ^= bits >> 31;
-    let level = bits.trailing_zeros() / 4;
-    u8::try_from(level).unwrap_or(LEVEL_MAX).min(LEVEL_MAX)
 }
 
 thread_local! {
@@ -313,7 +239,7 @@ mod tests {
     use rand::{RngExt, SeedableRng};
     use rand_chacha::ChaCha8Rng;
 
-    use super::*;
+    use super::{super::vectors::dot, *};
 
     fn clustered(count: usize, dimension: usize, seed: u64) -> Vectors {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
@@ -334,15 +260,21 @@ mod tests {
     fn build(vectors: &Vectors) -> Graph {
         let mut graph = Graph::default();
         while graph.len() < vectors.len() {
-            let placement = graph.place(vectors);
-            graph.enter(vectors, placement);
+            let first = graph.len();
+            let batch = first..vectors.len().min(first + 50);
+            let places: Vec<_> = batch
+                .map(|slot| graph.place(vectors, first, slot as u32))
+                .collect();
+            for place in places {
+                graph.enter(vectors, place);
+            }
         }
         graph
     }
 
     fn exact(vectors: &Vectors, query: &[f32], n: usize, wanted: impl Fn(u32) -> bool) -> Vec<u32> {
         let mut all: Vec<Near> = (0..vectors.len())
-            .map(slot_number)
+            .map(|slot| slot as u32)
             .filter(|&slot| wanted(slot))
             .map(|slot| Near {
                 similarity: dot(query, vectors.get(slot)),
@@ -364,7 +296,7 @@ mod tests {
             for query in 0..100 {
                 let query = vectors.get(query * 29);
                 let truth = exact(&vectors, query, 20, wanted);
-                let answer = graph.search(&vectors, query, 100, wanted).unwrap();
+                let answer = graph.search(&vectors, &Code::of(query), 100, wanted).unwrap();
                 assert!(answer.iter().all(|near| wanted(near.slot)));
                 found += answer
                     .iter()
@@ -379,9 +311,6 @@ mod tests {
     #[test]
     fn the_same_vectors_give_the_same_graph() {
         let vectors = clustered(500, 16, 2);
-        let [one, two] = [build(&vectors), build(&vectors)];
-        for (a, b) in one.nodes.iter().zip(&two.nodes) {
-            assert_eq!(a.levels, b.levels);
-        }
+        assert_eq!(build(&vectors), build(&vectors));
     }
 }

@@ -4,16 +4,17 @@
 //! disk. Connections are kept in a small pool and used from blocking threads.
 
 mod connection;
+mod tls;
 
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, PoisonError},
 };
 
-use postgres::{Client, Config, IsolationLevel, NoTls, Statement};
+use postgres::{Client, IsolationLevel, Statement};
 use tokio::sync::Semaphore;
 
-use self::connection::Transaction;
+use self::{connection::Transaction, tls::Connector};
 use crate::{
     Store, StoreLimits,
     error::{Error, Result},
@@ -24,7 +25,11 @@ use crate::{
 /// How to reach a PostgreSQL store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PostgresPlace {
-    /// `postgresql://user:password@host:port/database`.
+    /// `postgresql://user:password@host:port/database`, or words `key=value`.
+    ///
+    /// `sslmode` is `disable`, `prefer` (which is usual), `require`, `verify-ca` or `verify-full`, as for libpq: only the
+    /// last two check who the server is, and only `verify-full` its name. `sslrootcert` names a PEM file of trusted
+    /// authorities; without it they are those that browsers trust.
     pub url: String,
     /// The schema that holds the tables, made if it is missing; `public` is the usual one.
     pub schema: String,
@@ -63,7 +68,7 @@ struct Postgres {
 }
 
 struct Pool {
-    config: Config,
+    connector: Connector,
     schema: String,
     idle: Mutex<Vec<Connection>>,
     permits: Arc<Semaphore>,
@@ -78,15 +83,13 @@ impl Postgres {
                 "it may have small letters, digits and _ only",
             ));
         }
-        let mut config: Config = place
-            .url
-            .parse()
-            .map_err(|error: postgres::Error| Error::invalid("postgres url", error))?;
+        let mut connector = Connector::new(&place.url)?;
+        let config = connector.config();
         if config.get_connect_timeout().is_none() {
             config.connect_timeout(std::time::Duration::from_secs(10));
         }
         let pool = Pool {
-            config,
+            connector,
             schema: place.schema,
             idle: Mutex::default(),
             permits: Arc::new(Semaphore::new(place.connections_max.max(1))),
@@ -105,8 +108,8 @@ impl Postgres {
 impl Pool {
     fn connect(&self) -> Result<Connection> {
         let mut client = self
-            .config
-            .connect(NoTls)
+            .connector
+            .connect()
             .map_err(|error| Error::Unavailable(connection::message(&error)))?;
         client
             .batch_execute(&format!("SET search_path = {}, public", self.schema))

@@ -10,11 +10,18 @@ struct Migration {
     postgres: &'static str,
 }
 
-const MIGRATIONS: &[Migration] = &[Migration {
-    common: include_str!("../../migrations/0001_tables.sql"),
-    sqlite: include_str!("../../migrations/0001_sqlite.sql"),
-    postgres: include_str!("../../migrations/0001_postgres.sql"),
-}];
+const MIGRATIONS: &[Migration] = &[
+    Migration {
+        common: include_str!("../../migrations/0001_tables.sql"),
+        sqlite: include_str!("../../migrations/0001_sqlite.sql"),
+        postgres: include_str!("../../migrations/0001_postgres.sql"),
+    },
+    Migration {
+        common: "",
+        sqlite: include_str!("../../migrations/0002_sqlite.sql"),
+        postgres: "",
+    },
+];
 
 /// The schema version this program writes.
 pub const SCHEMA_VERSION: i64 = MIGRATIONS.len() as i64;

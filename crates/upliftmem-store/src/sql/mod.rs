@@ -5,11 +5,14 @@
 
 pub(crate) mod embeddings;
 pub(crate) mod journal;
+pub(crate) mod leases;
 pub(crate) mod memories;
 pub(crate) mod migrations;
 pub(crate) mod recall;
+pub(crate) mod reports;
+pub(crate) mod retirement;
 pub(crate) mod returns;
-mod scopes;
+pub(crate) mod scopes;
 pub(crate) mod store;
 pub(crate) mod tasks;
 pub(crate) mod tickets;
@@ -243,6 +246,6 @@ pub(crate) trait Backend: Send + Sync + 'static {
         work: impl FnOnce(&mut dyn Sql) -> Result<T> + Send + 'static,
     ) -> impl Future<Output = Result<T>> + Send;
 
-    /// The in-process vector indexes, for a database that has none of its own.
+    /// The in-process indexes, for a database that does not search by itself.
     fn indexes(&self) -> Option<ScopeIndexes>;
 }

@@ -36,7 +36,7 @@ pub(crate) fn recall(
         None => Ok(Vec::new()),
     };
     let by_words = |sql: &mut dyn Sql, n: usize| -> Result<Vec<Hit>> {
-        let found = words::search(sql, &row, &query.text, now, n)?;
+        let found = words::search(sql, indexes, &row, &query.text, now, n)?;
         Ok(found
             .into_iter()
             .map(|(id, tokens, score)| Hit {

@@ -24,6 +24,21 @@ pub(crate) fn check(task: &Task, limits: &StoreLimits) -> Result<()> {
     check_json("metadata", &task.metadata, limits)
 }
 
+/// Stores tasks; says how many were new. In one order, so that two batches never wait for each other in a circle.
+pub(crate) fn put_all(
+    sql: &mut dyn Sql,
+    scope: &Scope,
+    limits: &StoreLimits,
+    mut batch: Vec<Task>,
+) -> Result<u64> {
+    batch.sort_by_key(|task| task.id);
+    let mut new = 0;
+    for task in &batch {
+        new += u64::from(put(sql, scope, limits, task, &Map::new())?);
+    }
+    Ok(new)
+}
+
 /// Stores a task. The same task again changes nothing; another under the same id is refused.
 pub(crate) fn put(
     sql: &mut dyn Sql,

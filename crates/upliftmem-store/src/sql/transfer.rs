@@ -5,7 +5,7 @@ use std::io::Write;
 use upliftmem_core::TaskId;
 
 use super::{
-    Row, Sql, id, journal, memories,
+    Row, Sql, id, journal, memories, reports, retirement,
     scopes::{self, ScopeRow},
     tasks, tickets,
     words::WordCounts,
@@ -31,7 +31,7 @@ pub(crate) fn import(
     progress: &mut ProgressReport,
 ) -> Result<ImportSummary> {
     // A text whose time is over is not in the way of the same text in the file.
-    memories::expire(sql, scope, now)?;
+    retirement::expire(sql, scope, now)?;
     let mut row = scopes::change(sql, scope)?;
     let mut counts = WordCounts::default();
     let mut summary = ImportSummary::default();
@@ -50,9 +50,12 @@ pub(crate) fn import(
                 tickets::insert(sql, scope, limits, rollout, 1, TicketState::Completed, at)
                     .and_then(|_| {
                         let (attempt, report) = (execution.attempt, &execution.report);
-                        tickets::record(sql, scope, limits, row.number, attempt, at, report)
+                        reports::record(sql, scope, limits, row.number, attempt, at, report)
                     })
                     .map(|done| summary.count(done == crate::Completion::Recorded))
+            }
+            ImportItem::Ticket(ticket) => {
+                tickets::restore(sql, scope, limits, &ticket).map(|new| summary.count(new))
             }
             ImportItem::Entry(entry) => {
                 let before = journal::get(sql, scope, entry.entry.kind(), &entry.entry.key())?.is_some();
@@ -163,7 +166,8 @@ pub(crate) fn export(
         ExportKind::Tasks => {
             "SELECT id, name, context, metadata, extra FROM tasks WHERE scope = $1 ORDER BY id".to_owned()
         }
-        ExportKind::Executions => tickets::EXECUTIONS.to_owned(),
+        ExportKind::Executions => reports::EXECUTIONS.to_owned(),
+        ExportKind::Tickets => tickets::OPEN.to_owned(),
         ExportKind::Journal => {
             "SELECT sequence, at, entry FROM journal WHERE scope = $1 ORDER BY sequence".to_owned()
         }
@@ -173,7 +177,8 @@ pub(crate) fn export(
         let line = match kind {
             ExportKind::Memories => lines::memory(&memories::read(&mut row)?),
             ExportKind::Tasks => lines::task(&task(&mut row)?),
-            ExportKind::Executions => lines::execution(&tickets::read_execution(&mut row)?),
+            ExportKind::Executions => lines::execution(&reports::read_execution(&mut row)?),
+            ExportKind::Tickets => lines::ticket(&tickets::read_open(&mut row)?),
             ExportKind::Journal => lines::entry(&journal::read(&mut row)?),
         };
         writeln!(sink, "{line}").map_err(|error| unwritable(&error))?;

@@ -1,15 +1,13 @@
 //! Which words a scope's memories have: written with the memory, read by recall.
 
-use std::{
-    cmp::Reverse,
-    collections::{BTreeMap, BinaryHeap},
-};
+use std::collections::BTreeMap;
 
 use upliftmem_core::MemoryId;
 
 use super::{Dialect, Row, Sql};
 use crate::{
     error::Result,
+    index::{ScopeIndexes, WordRow},
     lexical::{self, Collection, Posting},
     sql::scopes::ScopeRow,
     time::Timestamp,
@@ -23,57 +21,48 @@ pub(crate) struct WordCounts {
     words: i64,
 }
 
-/// Enters a memory's words.
+/// Enters a memory's words. SQLite's are read from the texts by the in-process index.
 pub(crate) fn index(
     sql: &mut dyn Sql,
     scope: i64,
     number: i64,
-    text: &str,
+    words: &BTreeMap<String, u32>,
     counts: &mut WordCounts,
 ) -> Result<()> {
-    let words = lexical::words(text);
-    counts.add(&words, 1);
-    match sql.dialect() {
-        Dialect::Sqlite => {
-            let mut spelled = String::new();
-            for (word, &count) in &words {
-                for _ in 0..count {
-                    spelled.push_str(&format!("{scope}_{word} "));
-                }
-            }
-            let statement = "INSERT INTO memory_words (rowid, words) VALUES ($1, $2)";
-            sql.execute(statement, &[number.into(), spelled.into()])?;
-        }
-        Dialect::Postgres => {
-            let spelled: Vec<String> = words
-                .iter()
-                .map(|(word, &count)| {
-                    let positions: Vec<String> = (1..=count).map(|position| position.to_string()).collect();
-                    format!("'{scope}_{word}':{}", positions.join(","))
-                })
-                .collect();
-            let statement = "UPDATE memories SET lexemes = $2::text::tsvector WHERE number = $1";
-            sql.execute(statement, &[number.into(), spelled.join(" ").into()])?;
-        }
+    counts.add(words, 1);
+    if sql.dialect() == Dialect::Postgres {
+        let statement = "UPDATE memories SET lexemes = $2::text::tsvector WHERE number = $1";
+        sql.execute(statement, &[number.into(), lexemes(scope, words).into()])?;
     }
     Ok(())
+}
+
+/// The words as PostgreSQL takes them: each with as many places as it occurs.
+pub(crate) fn lexemes(scope: i64, words: &BTreeMap<String, u32>) -> String {
+    let spelled = words.iter().map(|(word, &count)| {
+        let positions: Vec<String> = (1..=count).map(|position| position.to_string()).collect();
+        format!("'{scope}_{word}':{}", positions.join(","))
+    });
+    spelled.collect::<Vec<_>>().join(" ")
 }
 
 /// Removes a memory's words.
 pub(crate) fn unindex(sql: &mut dyn Sql, number: i64, text: &str, counts: &mut WordCounts) -> Result<()> {
     counts.add(&lexical::words(text), -1);
-    let statement = match sql.dialect() {
-        Dialect::Sqlite => "DELETE FROM memory_words WHERE rowid = $1",
-        Dialect::Postgres => "UPDATE memories SET lexemes = NULL WHERE number = $1",
-    };
-    sql.execute(statement, &[number.into()])?;
+    if sql.dialect() == Dialect::Postgres {
+        let statement = "UPDATE memories SET lexemes = NULL WHERE number = $1";
+        sql.execute(statement, &[number.into()])?;
+    }
     Ok(())
 }
 
 impl WordCounts {
-    fn add(&mut self, words: &BTreeMap<String, u32>, sign: i64) {
+    pub(crate) fn add(&mut self, words: &BTreeMap<String, u32>, sign: i64) {
         for word in words.keys() {
-            *self.memories.entry(word.clone()).or_insert(0) += sign;
+            match self.memories.get_mut(word) {
+                Some(count) => *count += sign,
+                None => drop(self.memories.insert(word.clone(), sign)),
+            }
         }
         self.documents += sign;
         self.words += sign * i64::try_from(lexical::length(words)).unwrap_or(i64::MAX);
@@ -81,11 +70,31 @@ impl WordCounts {
 
     /// Writes the counts. Words in order, so that two transactions never wait for each other in a circle.
     pub(crate) fn write(self, sql: &mut dyn Sql, scope: i64) -> Result<()> {
-        let upsert = "INSERT INTO lexicon (scope, word, memories) VALUES ($1, $2, $3)
-             ON CONFLICT (scope, word) DO UPDATE SET memories = lexicon.memories + excluded.memories";
-        for (word, count) in self.memories {
-            if count != 0 {
-                sql.execute(upsert, &[scope.into(), word.into(), count.into()])?;
+        let changed: Vec<(String, i64)> = self
+            .memories
+            .into_iter()
+            .filter(|(_, count)| *count != 0)
+            .collect();
+        let same = "ON CONFLICT (scope, word) DO UPDATE SET memories = lexicon.memories + excluded.memories";
+        match sql.dialect() {
+            Dialect::Sqlite => {
+                let upsert =
+                    format!("INSERT INTO lexicon (scope, word, memories) VALUES ($1, $2, $3) {same}");
+                for (word, count) in changed {
+                    sql.execute(&upsert, &[scope.into(), word.into(), count.into()])?;
+                }
+            }
+            // A statement is a round trip there. Words have no blanks.
+            Dialect::Postgres => {
+                let upsert = format!(
+                    "INSERT INTO lexicon (scope, word, memories) SELECT $1, word, count
+                     FROM unnest(string_to_array($2::text, ' '), string_to_array($3::text, ' ')::bigint[])
+                         AS changed (word, count) ORDER BY word {same}"
+                );
+                let words: Vec<&str> = changed.iter().map(|(word, _)| word.as_str()).collect();
+                let counts: Vec<String> = changed.iter().map(|(_, count)| count.to_string()).collect();
+                let values = [scope.into(), words.join(" ").into(), counts.join(" ").into()];
+                sql.execute(&upsert, &values)?;
             }
         }
         let statement = "UPDATE scopes SET memories = memories + $2, words = words + $3 WHERE number = $1";
@@ -100,6 +109,7 @@ impl WordCounts {
 /// The best `n` memories by BM25. Status and expiry are applied before the cut.
 pub(crate) fn search(
     sql: &mut dyn Sql,
+    indexes: Option<&ScopeIndexes>,
     scope: &ScopeRow,
     text: &str,
     now: Timestamp,
@@ -125,102 +135,51 @@ pub(crate) fn search(
         known.push((row.text(0)?, row.unsigned(1)?));
         Ok(())
     })?;
-    let chosen = lexical::choose(known);
-    if chosen.is_empty() {
-        return Ok(Vec::new());
-    }
     let collection = Collection {
         memories: scope.memories,
         words: scope.words,
     };
-    let postings = match sql.dialect() {
-        Dialect::Sqlite => sqlite_postings(sql, scope.number, &chosen, now, collection, n)?,
-        Dialect::Postgres => postgres_postings(sql, scope.number, &chosen, now)?,
-    };
+    if let Some(indexes) = indexes {
+        known.retain(|&(_, memories)| memories > 0);
+        let (number, version) = (scope.number, scope.version);
+        return indexes.by_words(number, version, &known, collection, n, now, |since, each| {
+            changes(sql, number, since, each)
+        });
+    }
+    let chosen = lexical::choose(known);
+    if chosen.is_empty() {
+        return Ok(Vec::new());
+    }
+    let postings = postgres_postings(sql, scope.number, &chosen, now)?;
     Ok(lexical::rank(postings, collection, n))
 }
 
-fn sqlite_postings(
-    sql: &mut dyn Sql,
-    scope: i64,
-    chosen: &[(String, u64)],
-    now: Timestamp,
-    collection: Collection,
-    n: usize,
-) -> Result<Vec<Posting>> {
-    let mut found: BTreeMap<i64, Vec<(u64, u32)>> = BTreeMap::new();
-    for (word, having) in chosen {
-        let term = format!("{scope}_{word}");
-        let mut last = None;
-        sql.each(
-            "SELECT doc FROM memory_postings WHERE term = $1",
-            &[term.into()],
-            &mut |mut row| {
-                let number = row.int(0)?;
-                let counts = found.entry(number).or_default();
-                match counts.last_mut() {
-                    Some((_, count)) if last == Some(number) => *count += 1,
-                    _ => counts.push((*having, 1)),
-                }
-                last = Some(number);
-                Ok(())
-            },
-        )?;
-    }
-    fetch_promising(sql, scope, now, found, collection, n)
-}
-
-/// The rows of memories that can be among the best `n`, the most promising first.
-///
-/// A posting list says how often a word occurs but not how long the memory is. Were it as short as can be, it would
-/// score at most so much: once `n` rows score more than the next could, the rest is not read.
-fn fetch_promising(
-    sql: &mut dyn Sql,
-    scope: i64,
-    now: Timestamp,
-    found: BTreeMap<i64, Vec<(u64, u32)>>,
-    collection: Collection,
-    n: usize,
-) -> Result<Vec<Posting>> {
-    let mut open: Vec<_> = found
-        .into_iter()
-        .map(|(number, mut found)| {
-            // Both databases add up a memory's words in the same order, so that both get the same bits.
-            found.sort_unstable();
-            let shortest = found.iter().map(|&(_, count)| u64::from(count)).sum();
-            (lexical::score(&found, shortest, collection), number, found)
-        })
-        .collect();
-    open.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
-    let query = "SELECT id, tokens, words FROM memories WHERE number = $1 AND scope = $2
-         AND status = 'active' AND (expires_at IS NULL OR expires_at > $3)";
-    let mut postings = Vec::new();
-    // The best scores so far as sortable bits, the worst on top.
-    let mut best: BinaryHeap<Reverse<u64>> = BinaryHeap::new();
-    for (most, number, found) in open {
-        if best.len() >= n && best.peek().is_some_and(|worst| f64::from_bits(worst.0) > most) {
-            break;
-        }
-        let values = [number.into(), scope.into(), now.into()];
-        let Some(mut row) = sql.first(query, &values)? else {
-            continue;
-        };
-        let posting = Posting {
-            id: MemoryId::from_u128(row.id(0)?),
-            tokens: row.small(1)?,
-            length: row.unsigned(2)?,
-            found,
-        };
-        // Scores are not negative, so their bits are in the order of their values.
-        best.push(Reverse(
-            lexical::score(&posting.found, posting.length, collection).to_bits(),
-        ));
-        if best.len() > n {
-            best.pop();
-        }
-        postings.push(posting);
-    }
-    Ok(postings)
+/// Every row of a scope that changed after a version, for the in-process index.
+fn changes(sql: &mut dyn Sql, scope: i64, since: i64, each: &mut dyn FnMut(WordRow)) -> Result<()> {
+    let query =
+        "SELECT number, id, tokens, expires_at, CASE WHEN status = 'active' THEN text END FROM memories
+         WHERE scope = $1 AND change > $2 ORDER BY change, number";
+    sql.each(query, &[scope.into(), since.into()], &mut |mut row| {
+        each(WordRow {
+            number: row.int(0)?,
+            id: MemoryId::from_u128(row.id(1)?),
+            tokens: row.small(2)?,
+            expires_at: row.optional(3, Row::time)?,
+            text: row.optional(4, Row::text)?,
+        });
+        Ok(())
+    })?;
+    let query = "SELECT memory FROM deletions WHERE scope = $1 AND change > $2";
+    sql.each(query, &[scope.into(), since.into()], &mut |mut row| {
+        each(WordRow {
+            number: row.int(0)?,
+            id: MemoryId::from_u128(0),
+            tokens: 0,
+            expires_at: None,
+            text: None,
+        });
+        Ok(())
+    })
 }
 
 fn postgres_postings(

@@ -57,11 +57,13 @@ struct Readers {
 
 impl Sqlite {
     fn open(place: SqlitePlace) -> Result<Self> {
+        let mut indexes = ScopeIndexes::default();
         let (connection, readers) = match place {
             SqlitePlace::Memory => (Connection::open_in_memory().map_err(connection::error)?, None),
             SqlitePlace::File(path) => {
                 let connection = Connection::open(&path)
                     .map_err(|error| Error::Unavailable(format!("{}: {error}", path.display())))?;
+                indexes = ScopeIndexes::beside(path.clone());
                 let readers = Readers {
                     path,
                     idle: Mutex::default(),
@@ -78,7 +80,7 @@ impl Sqlite {
         Ok(Self {
             writer: Writer::start(connection)?,
             readers,
-            indexes: ScopeIndexes::default(),
+            indexes,
         })
     }
 }

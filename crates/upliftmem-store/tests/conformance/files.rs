@@ -38,7 +38,10 @@ pub(crate) async fn exported(store: &TestStore, scope: &Scope, kind: ExportKind)
 
 fn mint() -> MintId {
     static NEXT: AtomicU64 = AtomicU64::new(1_000_000);
-    Box::new(|_| MemoryId::from_u128(NEXT.fetch_add(1, Ordering::Relaxed).into()))
+    Box::new(|created_at| {
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        MemoryId::from_u128(u128::from(created_at.millis()) << 64 | u128::from(number))
+    })
 }
 
 fn own(kind: ExportKind, text: &str) -> ImportSource {
@@ -153,7 +156,7 @@ pub(crate) async fn mem0_exports_are_imported(store: TestStore) {
     ]}"#;
     let read =
         |text: &'static str| mem0_export("mem0.json", text.as_bytes(), &alice(), &limits(), at(77), mint());
-    let summary = import(&store, &alice(), read(export).unwrap()).await.unwrap();
+    let summary = import(&store, &alice(), read(export)).await.unwrap();
     assert_eq!(summary.stored, 2);
     let stored = store
         .list_memories(&alice(), MemoryFilter::default(), 9)
@@ -166,20 +169,21 @@ pub(crate) async fn mem0_exports_are_imported(store: TestStore) {
     assert_eq!(stored[1].memory.metadata["category"], "taste");
     assert_eq!(stored[1].created_at, at(1_738_605_600_500));
     let others = r#"[{"memory":"secret","user_id":"bob"}]"#;
-    let error = read(others).unwrap_err();
+    let error = import(&store, &alice(), read(others)).await.unwrap_err();
     assert!(
         error.to_string().contains("\"user_id\"") && error.to_string().contains("bob"),
         "{error}"
     );
     let lines = "{\"memory\":\"One a line\"}\n{\"memory\":\"Another\"}\n";
-    assert_eq!(
-        import(&store, &alice(), read(lines).unwrap())
-            .await
-            .unwrap()
-            .stored,
-        2
+    assert_eq!(import(&store, &alice(), read(lines)).await.unwrap().stored, 2);
+    let before = exported(&store, &alice(), ExportKind::Memories).await;
+    let half = "{\"results\":[{\"memory\":\"good\"},\n{\"no\":\"memory\"}]}";
+    let error = import(&store, &alice(), read(half)).await.unwrap_err();
+    assert!(
+        error.to_string().contains("mem0.json, line 2") && error.to_string().contains("\"memory\""),
+        "{error}"
     );
-    assert!(read(r#"{"results":[{"no":"memory"}]}"#).is_err());
+    assert_eq!(exported(&store, &alice(), ExportKind::Memories).await, before);
 }
 
 pub(crate) async fn langgraph_items_are_imported(store: TestStore) {
@@ -188,7 +192,7 @@ pub(crate) async fn langgraph_items_are_imported(store: TestStore) {
         {"namespace":["memories","alice"],"key":"k2","value":{"food":"pizza"},"created_at":"2025-01-01T00:00:01+00:00","updated_at":"2025-01-02T00:00:00+00:00","score":null}
     ]"#;
     let read = |text: &'static str| langgraph_items("items.json", text.as_bytes(), &limits(), at(77), mint());
-    import(&store, &alice(), read(items).unwrap()).await.unwrap();
+    import(&store, &alice(), read(items)).await.unwrap();
     let stored = store
         .list_memories(&alice(), MemoryFilter::default(), 9)
         .await
@@ -197,7 +201,8 @@ pub(crate) async fn langgraph_items_are_imported(store: TestStore) {
     assert_eq!(stored[0].memory.metadata["weight"], 2);
     assert_eq!(stored[0].provenance["key"], "k1");
     assert_eq!(stored[1].memory.text, r#"{"food":"pizza"}"#);
-    let error = read(r#"[{"namespace":["m"],"key":"k","value":"text"}]"#).unwrap_err();
+    let wrong = read(r#"[{"namespace":["m"],"key":"k","value":"text"}]"#);
+    let error = import(&store, &alice(), wrong).await.unwrap_err();
     assert!(error.to_string().contains("\"value\""), "{error}");
 }
 
@@ -230,4 +235,83 @@ pub(crate) async fn text_files_are_imported_by_paragraph(store: TestStore) {
         error.to_string().contains("long.txt, line 1") && error.to_string().contains("text_bytes_max"),
         "{error}"
     );
+}
+
+pub(crate) async fn a_file_larger_than_a_batch_streams_and_reports_progress(store: TestStore) {
+    /// A mem0 export that is never in memory as a whole.
+    struct Endless {
+        next: u64,
+        rest: Vec<u8>,
+    }
+    impl std::io::Read for Endless {
+        fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
+            if self.rest.is_empty() && self.next <= 600 {
+                self.rest = match self.next {
+                    0 => b"[".to_vec(),
+                    600 => b"{\"memory\":\"fact 600\"}]".to_vec(),
+                    number => format!("{{\"memory\":\"fact {number}\"}},\n").into_bytes(),
+                };
+                self.next += 1;
+            }
+            let read = self.rest.len().min(into.len());
+            into[..read].copy_from_slice(&self.rest[..read]);
+            self.rest.drain(..read);
+            Ok(read)
+        }
+    }
+    let input = || {
+        std::io::BufReader::with_capacity(
+            64,
+            Endless {
+                next: 0,
+                rest: Vec::new(),
+            },
+        )
+    };
+    let text: String = (0..600).map(|number| format!("note {number}\n\n")).collect();
+    let sources = [
+        mem0_export("mem0.json", input(), &alice(), &limits(), at(77), mint()),
+        text_file("notes.txt", std::io::Cursor::new(text), &limits(), at(77), mint()),
+    ];
+    for source in sources {
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let report = {
+            let seen = Arc::clone(&seen);
+            Box::new(move |done| seen.lock().unwrap().push(done))
+        };
+        let summary = store.import(&alice(), at(77), source, report).await.unwrap();
+        assert_eq!(summary.stored, 600);
+        assert_eq!(*seen.lock().unwrap(), [256, 512, 600]);
+    }
+}
+
+pub(crate) async fn open_tickets_round_trip_to_the_byte(store: TestStore) {
+    let purpose = upliftmem_core::Purpose::Probe;
+    let tickets = (1..=4).map(|number| ticket(number, purpose)).collect();
+    store.enqueue(&alice(), at(5), tickets).await.unwrap();
+    let leased = store.lease(&alice(), at(6), lease_request("w", 3)).await.unwrap();
+    store
+        .complete(&alice(), at(7), leased[0].lease, report(1, 1.0))
+        .await
+        .unwrap();
+    store.fail(&alice(), leased[1].lease, "lost").await.unwrap();
+    let first = exported(&store, &alice(), ExportKind::Tickets).await;
+    assert_eq!(first.lines().count(), 3, "{first}");
+    let copy = Scope::user("copy").unwrap();
+    import(&store, &copy, own(ExportKind::Tickets, &first))
+        .await
+        .unwrap();
+    assert_eq!(exported(&store, &copy, ExportKind::Tickets).await, first);
+    let again = import(&store, &copy, own(ExportKind::Tickets, &first))
+        .await
+        .unwrap();
+    assert_eq!((again.stored, again.duplicates), (0, 3));
+    let leased = store.lease(&copy, at(8), lease_request("w", 9)).await.unwrap();
+    let attempts: Vec<u32> = leased.iter().map(|leased| leased.lease.attempt).collect();
+    assert_eq!(attempts, [2, 2, 1], "attempts are not forgotten");
+    let done = first.replacen("waiting", "completed", 1);
+    let error = import(&store, &alice(), own(ExportKind::Tickets, &done))
+        .await
+        .unwrap_err();
+    assert!(error.to_string().contains("\"state\""), "{error}");
 }

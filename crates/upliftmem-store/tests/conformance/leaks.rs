@@ -10,10 +10,11 @@ use crate::{files::exported, journal::one_of_each, support::*};
 /// Methods that take no scope because they touch no row.
 const WITHOUT_ROWS: [&str; 1] = ["limits"];
 
-const KINDS: [ExportKind; 4] = [
+const KINDS: [ExportKind; 5] = [
     ExportKind::Memories,
     ExportKind::Tasks,
     ExportKind::Executions,
+    ExportKind::Tickets,
     ExportKind::Journal,
 ];
 
@@ -184,6 +185,16 @@ async fn try_everything(store: &TestStore, scope: &Scope) -> BTreeSet<&'static s
             .heartbeat(scope, at(0), lease, Duration::from_secs(9))
             .await
             .is_err()
+    );
+    tried.insert("complete_many");
+    let many = store
+        .complete_many(scope, at(0), vec![(lease, report(50, 0.0))])
+        .await
+        .unwrap();
+    assert!(
+        many[0]
+            .as_ref()
+            .is_err_and(|error| matches!(error, Error::NotFound { .. }))
     );
     tried.insert("complete");
     assert!(

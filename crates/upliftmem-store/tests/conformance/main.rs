@@ -18,6 +18,7 @@ mod schema;
 mod support;
 mod tasks;
 mod tickets;
+mod tls;
 
 /// Runs every named test of the suite on every store.
 macro_rules! conformance {
@@ -67,7 +68,8 @@ conformance! {
         failures_are_retried_up_to_the_limit,
         workers_at_once_never_get_the_same_ticket,
         an_agents_own_execution_is_recorded_once,
-        wrong_reports_change_nothing;
+        wrong_reports_change_nothing,
+        many_are_completed_at_once_each_by_itself;
     journal:
         entries_are_appended_in_order_and_never_changed,
         what_is_learned_from_must_have_been_executed,
@@ -89,7 +91,9 @@ conformance! {
         a_bad_line_is_named_and_nothing_is_imported,
         mem0_exports_are_imported,
         langgraph_items_are_imported,
-        text_files_are_imported_by_paragraph;
+        text_files_are_imported_by_paragraph,
+        a_file_larger_than_a_batch_streams_and_reports_progress,
+        open_tickets_round_trip_to_the_byte;
     leaks:
         no_method_crosses_scopes;
 }

@@ -342,3 +342,45 @@ pub(crate) async fn wrong_reports_change_nothing(store: TestStore) {
     assert!(store.enqueue(&alice(), at(0), vec![never]).await.is_err());
     assert!(store.lease(&alice(), at(0), lease_request("w", 0)).await.is_err());
 }
+
+pub(crate) async fn many_are_completed_at_once_each_by_itself(store: TestStore) {
+    let tickets = (1..=3).map(|number| ticket(number, Purpose::Reference)).collect();
+    store.enqueue(&alice(), at(0), tickets).await.unwrap();
+    let leased = store.lease(&alice(), at(0), lease_request("w", 3)).await.unwrap();
+    store
+        .complete(&alice(), at(1), leased[1].lease, report(2, 0.5))
+        .await
+        .unwrap();
+    let never = Lease {
+        rollout: RolloutId::from_u128(3),
+        attempt: 7,
+    };
+    let batch = vec![
+        (never, report(3, 1.0)),
+        (leased[2].lease, report(3, 1.0)),
+        (leased[1].lease, report(2, 0.5)),
+        (leased[0].lease, report(1, 0.25)),
+        (leased[0].lease, report(1, 0.75)),
+    ];
+    let answers = store.complete_many(&alice(), at(2), batch).await.unwrap();
+    assert!(
+        answers[0]
+            .as_ref()
+            .is_err_and(|error| error.to_string().contains("attempt 7"))
+    );
+    assert_eq!(*answers[1].as_ref().unwrap(), Completion::Recorded);
+    assert_eq!(*answers[2].as_ref().unwrap(), Completion::AlreadyRecorded);
+    assert_eq!(*answers[3].as_ref().unwrap(), Completion::Recorded);
+    assert!(
+        answers[4]
+            .as_ref()
+            .is_err_and(|error| error.to_string().contains("never replaced"))
+    );
+    assert_eq!(store.ledger(&alice()).await.unwrap().total().executions, 3);
+    let kept = store
+        .report(&alice(), RolloutId::from_u128(1))
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(kept.report, report(1, 0.25));
+}

@@ -16,6 +16,7 @@ type State = (TicketState, u32);
 
 #[derive(Debug, Default)]
 pub(crate) struct Model {
+    /// The last number that was given away; a replay gives none.
     next: u64,
     /// Whether each memory is active; deleted ones are not here.
     memories: BTreeMap<u64, bool>,
@@ -23,6 +24,15 @@ pub(crate) struct Model {
     journal: BTreeSet<u64>,
     /// Sent before the last kill and never acknowledged.
     doubtful: Vec<Operation>,
+    /// Of those, what had taken effect.
+    pub(crate) found: Vec<Operation>,
+}
+
+/// Equal rows.
+impl PartialEq for Model {
+    fn eq(&self, other: &Self) -> bool {
+        self.memories == other.memories && self.tickets == other.tickets && self.journal == other.journal
+    }
 }
 
 impl Model {
@@ -51,7 +61,7 @@ impl Model {
                 )
                 .map(Operation::Quarantine),
                 5 => Some(Operation::Enqueue(self.fresh(rng))),
-                // Which tickets are handed out depends on what else runs: one such operation at a time.
+                // Which tickets are handed out depends on what else is: one such operation at a time.
                 6 if !leasing => {
                     leasing = true;
                     Some(Operation::Lease(rng.random_range(1..4)))
@@ -85,9 +95,10 @@ impl Model {
     }
 
     /// Notes what was acknowledged, and what was not.
-    pub(crate) fn apply(&mut self, group: Group, answers: Vec<Option<Answer>>) {
-        for (operation, answer) in group.0.into_iter().zip(answers) {
-            match answer {
+    pub(crate) fn apply(&mut self, group: Group, answers: Vec<(usize, Answer)>) {
+        let mut by_position: BTreeMap<usize, Answer> = answers.into_iter().collect();
+        for (position, operation) in group.0.into_iter().enumerate() {
+            match by_position.remove(&position) {
                 None => self.doubtful.push(operation),
                 Some(Answer::Refused(reason)) => panic!("{operation:?} was refused: {reason}"),
                 Some(Answer::Leased(leased)) => {
@@ -153,9 +164,12 @@ impl Model {
             };
             if happened {
                 self.perform(&operation);
+                self.found.push(operation);
             }
         }
-        self.settle_leases(&tickets, leases)?;
+        if self.settle_leases(&tickets, leases)? > 0 {
+            self.found.push(Operation::Lease(leases));
+        }
         same("memories", &self.memories, &memories)?;
         same("tickets", &self.tickets, &tickets)?;
         same("journal", &self.journal, &journal)?;
@@ -164,7 +178,11 @@ impl Model {
     }
 
     /// A lease in doubt handed out waiting tickets, no more than were asked for.
-    fn settle_leases(&mut self, stored: &BTreeMap<u64, State>, most: usize) -> Check {
+    fn settle_leases(
+        &mut self,
+        stored: &BTreeMap<u64, State>,
+        most: usize,
+    ) -> std::result::Result<usize, String> {
         let mut handed_out = 0;
         for (number, &state) in stored {
             if let Some(known) = self.tickets.get_mut(number)
@@ -178,7 +196,7 @@ impl Model {
         if handed_out > most {
             Err(format!("{handed_out} tickets handed out, {most} asked for"))
         } else {
-            Ok(())
+            Ok(handed_out)
         }
     }
 
@@ -192,7 +210,8 @@ impl Model {
             .collect();
         let line = ledger.line(Purpose::Reference);
         same("executions", &(completed.len() as u64), &line.executions)?;
-        let cost: f64 = completed.iter().map(|&number| number as f64).sum();
+        // The sum of nothing would be -0.
+        let cost = completed.iter().fold(0.0, |sum, &number| sum + number as f64);
         same("cost", &cost.to_bits(), &line.cost.to_bits())?;
         for number in completed {
             let stored = store
@@ -212,7 +231,8 @@ impl Model {
     async fn compare_recall(&self, store: &dyn Store, rng: &mut impl Rng) -> Check {
         let now = Timestamp::from_millis(1_000);
         for _ in 0..5 {
-            let number = rng.random_range(1..=self.next.max(1));
+            let last = self.memories.last_key_value().map_or(0, |(number, _)| *number);
+            let number = rng.random_range(1..=last.max(1));
             let active = self.memories.get(&number) == Some(&true);
             let query = |mode, candidates| RecallQuery {
                 text: format!("own{number}word"),
@@ -236,8 +256,19 @@ fn pick<'a>(rng: &mut impl Rng, numbers: impl Iterator<Item = &'a u64>) -> Optio
     (!numbers.is_empty()).then(|| numbers[rng.random_range(0..numbers.len())])
 }
 
-/// Whether two operations touch the same row.
+/// Whether the answer to one of two operations can depend on the other: they touch the same row, or one of them
+/// hands out tickets and the other changes which there are.
 fn clash(one: &Operation, two: &Operation) -> bool {
+    let leases = |operation: &Operation| matches!(operation, Operation::Lease(_));
+    let tickets = |operation: &Operation| {
+        matches!(
+            operation,
+            Operation::Enqueue(_) | Operation::Complete(..) | Operation::Fail(..)
+        )
+    };
+    if (leases(one) && tickets(two)) || (leases(two) && tickets(one)) {
+        return true;
+    }
     let row = |operation: &Operation| match operation {
         Operation::Delete(number) | Operation::Quarantine(number) => Some((0, *number)),
         Operation::Complete(number, _) | Operation::Fail(number, _) => Some((1, *number)),

@@ -87,6 +87,8 @@ enum Format {
     Tasks,
     /// Executions as `export executions` writes them.
     Executions,
+    /// Open executions as `export tickets` writes them.
+    Tickets,
     /// The journal as `export journal` writes it.
     Journal,
     /// What mem0 exports.
@@ -113,13 +115,14 @@ pub(crate) async fn import(context: &Context, arguments: ImportArguments) -> Res
     let input = BufReader::new(file);
     let (limits, now, mint) = (context.store.limits(), Timestamp::now(), minting(context).await?);
     let source = match arguments.format {
-        Format::Mem0 => mem0_export(&name, input, &context.scope, limits, now, mint)?,
-        Format::Langgraph => langgraph_items(&name, input, limits, now, mint)?,
+        Format::Mem0 => mem0_export(&name, input, &context.scope, limits, now, mint),
+        Format::Langgraph => langgraph_items(&name, input, limits, now, mint),
         Format::Text => text_file(&name, input, limits, now, mint),
         format => {
             let kind = match format {
                 Format::Tasks => ExportKind::Tasks,
                 Format::Executions => ExportKind::Executions,
+                Format::Tickets => ExportKind::Tickets,
                 Format::Journal => ExportKind::Journal,
                 _ => ExportKind::Memories,
             };
@@ -137,7 +140,7 @@ pub(crate) async fn import(context: &Context, arguments: ImportArguments) -> Res
     bar.finish_and_clear();
     if !matches!(
         arguments.format,
-        Format::Tasks | Format::Executions | Format::Journal
+        Format::Tasks | Format::Executions | Format::Tickets | Format::Journal
     ) {
         give_vectors(context).await?;
     }
@@ -166,6 +169,8 @@ enum Exported {
     Memories,
     Tasks,
     Executions,
+    /// Executions that are still wanted.
+    Tickets,
     Journal,
 }
 
@@ -184,6 +189,7 @@ pub(crate) async fn export(context: &Context, arguments: ExportArguments) -> Res
         Exported::Memories => ExportKind::Memories,
         Exported::Tasks => ExportKind::Tasks,
         Exported::Executions => ExportKind::Executions,
+        Exported::Tickets => ExportKind::Tickets,
         Exported::Journal => ExportKind::Journal,
     };
     let sink: Box<dyn Write + Send> = match &arguments.out {
