@@ -34,6 +34,24 @@ impl Tensor {
             bytes: values.iter().flat_map(|value| value.to_le_bytes()).collect(),
         }
     }
+
+    pub(super) fn f32(name: impl Into<String>, shape: Vec<usize>, values: &[f32]) -> Self {
+        Self {
+            name: name.into(),
+            dtype: Dtype::F32,
+            shape,
+            bytes: values.iter().flat_map(|value| value.to_le_bytes()).collect(),
+        }
+    }
+
+    pub(super) fn u32(name: impl Into<String>, values: &[u32]) -> Self {
+        Self {
+            name: name.into(),
+            dtype: Dtype::U32,
+            shape: vec![values.len()],
+            bytes: values.iter().flat_map(|value| value.to_le_bytes()).collect(),
+        }
+    }
 }
 
 impl View for &Tensor {
@@ -178,31 +196,53 @@ pub(super) struct Tensors<'a> {
 }
 
 impl Tensors<'_> {
-    /// A tensor of exactly this shape, in double precision, with finite entries.
-    pub(super) fn f64(&self, name: &str, shape: &[usize]) -> Result<Vec<f64>, CheckpointError> {
-        let damaged =
-            |problem: String| CheckpointError::damaged(self.file, format_args!("tensor {name:?} {problem}"));
+    fn damaged(&self, name: &str, problem: impl std::fmt::Display) -> CheckpointError {
+        CheckpointError::damaged(self.file, format_args!("tensor {name:?} {problem}"))
+    }
+
+    /// The entries of a tensor of exactly this type and shape.
+    fn entries<const WIDTH: usize>(
+        &self,
+        name: &str,
+        dtype: Dtype,
+        shape: &[usize],
+    ) -> Result<Vec<[u8; WIDTH]>, CheckpointError> {
         let tensor = self
             .tensors
             .tensor(name)
-            .map_err(|_| damaged("is missing".into()))?;
-        if tensor.dtype() != Dtype::F64 || tensor.shape() != shape {
-            return Err(damaged(format!(
-                "is {:?} of shape {:?} instead of F64 of shape {shape:?}",
-                tensor.dtype(),
-                tensor.shape()
-            )));
+            .map_err(|_| self.damaged(name, "is missing"))?;
+        if tensor.dtype() != dtype || tensor.shape() != shape {
+            return Err(self.damaged(
+                name,
+                format_args!(
+                    "is {:?} of shape {:?} instead of {dtype:?} of shape {shape:?}",
+                    tensor.dtype(),
+                    tensor.shape()
+                ),
+            ));
         }
-        let values: Vec<f64> = tensor
-            .data()
-            .as_chunks::<8>()
-            .0
-            .iter()
-            .map(|&bytes| f64::from_le_bytes(bytes))
-            .collect();
+        Ok(tensor.data().as_chunks::<WIDTH>().0.to_vec())
+    }
+
+    /// Numbers in double precision, all of them finite.
+    pub(super) fn f64(&self, name: &str, shape: &[usize]) -> Result<Vec<f64>, CheckpointError> {
+        let entries = self.entries(name, Dtype::F64, shape)?;
+        let values: Vec<f64> = entries.into_iter().map(f64::from_le_bytes).collect();
         match values.iter().position(|value| !value.is_finite()) {
-            Some(at) => Err(damaged(format!("has {} at entry {at}", values[at]))),
+            Some(at) => Err(self.damaged(name, format_args!("has {} at entry {at}", values[at]))),
             None => Ok(values),
         }
+    }
+
+    /// Numbers in single precision.
+    pub(super) fn f32(&self, name: &str, shape: &[usize]) -> Result<Vec<f32>, CheckpointError> {
+        let entries = self.entries(name, Dtype::F32, shape)?;
+        Ok(entries.into_iter().map(f32::from_le_bytes).collect())
+    }
+
+    /// Counts and positions.
+    pub(super) fn u32(&self, name: &str, count: usize) -> Result<Vec<u32>, CheckpointError> {
+        let entries = self.entries(name, Dtype::U32, &[count])?;
+        Ok(entries.into_iter().map(u32::from_le_bytes).collect())
     }
 }

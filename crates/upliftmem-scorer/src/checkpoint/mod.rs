@@ -4,11 +4,13 @@
 //! anything is built from it: a damaged, foreign or newer checkpoint is one error that names the file or the tensor, and
 //! whoever holds the previous version keeps it.
 
+mod compact;
 mod error;
 mod files;
 mod manifest;
 mod network;
 
+pub use compact::LoadedCompact;
 pub use error::CheckpointError;
 pub use manifest::{CheckpointKind, Manifest};
 pub use network::LoadedNetwork;

@@ -7,6 +7,7 @@
 )]
 
 mod checkpoint;
+mod compact_checkpoint;
 mod learning;
 mod promises;
 mod residual;
