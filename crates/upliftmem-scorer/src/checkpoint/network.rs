@@ -59,14 +59,8 @@ pub struct LoadedNetwork {
 }
 
 impl Trainer<NetworkModel> {
-    /// Writes the networks and their optimisers to a directory that must not exist yet. `scale` is that of the last
-    /// update's report.
-    pub fn save(
-        &self,
-        directory: &Path,
-        scale: f64,
-        provenance: &Provenance,
-    ) -> Result<Manifest, CheckpointError> {
+    /// Writes the networks and their optimisers to a directory that must not exist yet.
+    pub fn save(&self, directory: &Path, provenance: &Provenance) -> Result<Manifest, CheckpointError> {
         let mut tensors = Vec::new();
         let members = self
             .models
@@ -77,7 +71,7 @@ impl Trainer<NetworkModel> {
         let details = Details {
             trainer: self.settings,
             version: self.version,
-            scale,
+            scale: self.scale,
             members,
         };
         let details = serde_json::to_value(details).map_err(|error| CheckpointError::Io {
@@ -116,6 +110,7 @@ impl Trainer<NetworkModel> {
             .collect();
         let mut trainer = Self::new(details.trainer, models).map_err(wrong)?;
         trainer.version = details.version;
+        trainer.scale = details.scale;
         Ok(LoadedNetwork {
             scorer: Arc::new(Ensemble::new(version, upcast(&members)).map_err(wrong)?),
             trainer,

@@ -71,6 +71,8 @@ pub struct Trainer<M> {
     objectives: Objectives,
     policy: PathPolicy,
     pub(crate) version: u64,
+    /// What the last version's values are multiplied by.
+    pub(crate) scale: f64,
     pub(crate) models: Vec<M>,
 }
 
@@ -86,6 +88,7 @@ impl<M: TrainableModel> Trainer<M> {
             objectives: Objectives::new(settings.losses)?,
             policy: PathPolicy::new(settings.sampling_temperature, settings.stop_prior)?,
             version: 0,
+            scale: 1.0,
             models,
         })
     }
@@ -209,6 +212,7 @@ impl<M: TrainableModel> Trainer<M> {
             .collect();
         let scorer = Arc::new(Ensemble::new(version, upcast(&members))?);
         self.version += 1;
+        self.scale = scale;
         Ok(Update {
             report,
             scorer,

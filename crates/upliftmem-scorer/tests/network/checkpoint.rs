@@ -24,7 +24,7 @@ fn examples(count: usize) -> Vec<ValueExample> {
 }
 
 /// A small checkpoint in this directory.
-fn saved(directory: &Path) -> (Trainer<NetworkModel>, f64) {
+fn saved(directory: &Path) -> Trainer<NetworkModel> {
     let mut trainer = trainer(settings(), 2);
     let update = trainer.warm_up(&corpus(20, 8), &examples(60), &|_| {}).unwrap();
     let provenance = Provenance {
@@ -32,8 +32,8 @@ fn saved(directory: &Path) -> (Trainer<NetworkModel>, f64) {
         data: Some("hash".into()),
         ..Provenance::default()
     };
-    trainer.save(directory, update.report.scale, &provenance).unwrap();
-    (trainer, update.report.scale)
+    trainer.save(directory, &provenance).unwrap();
+    trainer
 }
 
 fn load(directory: &Path) -> Result<upliftmem_scorer::checkpoint::LoadedNetwork, CheckpointError> {
@@ -48,9 +48,7 @@ fn a_checkpoint_gives_back_every_bit_and_training_goes_on_as_if_never_stopped() 
     let update = trainer.warm_up(&corpus, &examples(60), &|_| {}).unwrap();
     let directory = checkpoint_directory(root.path(), update.report.version);
     let provenance = Provenance::default();
-    trainer
-        .save(&directory, update.report.scale, &provenance)
-        .unwrap();
+    trainer.save(&directory, &provenance).unwrap();
     let mut loaded = load(&directory).unwrap();
     let sets = [set(&[0]), set(&[1, 2]), set(&[0, 3, 7])];
     assert_eq!(
@@ -79,7 +77,7 @@ fn an_untrained_network_can_be_saved() {
     let root = tempfile::tempdir().unwrap();
     let directory = root.path().join("new");
     trainer(settings(), 1)
-        .save(&directory, 1.0, &Provenance::default())
+        .save(&directory, &Provenance::default())
         .unwrap();
     let loaded = load(&directory).unwrap();
     assert_eq!(
@@ -92,10 +90,8 @@ fn an_untrained_network_can_be_saved() {
 fn nothing_is_overwritten_and_nothing_half_written_stays() {
     let root = tempfile::tempdir().unwrap();
     let directory = root.path().join("a");
-    let (trainer, scale) = saved(&directory);
-    let error = trainer
-        .save(&directory, scale, &Provenance::default())
-        .unwrap_err();
+    let trainer = saved(&directory);
+    let error = trainer.save(&directory, &Provenance::default()).unwrap_err();
     assert!(error.to_string().contains("already there"), "{error}");
     assert!(load(&directory).is_ok());
     let names: Vec<_> = fs::read_dir(root.path())
@@ -148,7 +144,7 @@ fn another_embedder_is_refused() {
         embedder: Some(mine.generation().clone()),
         ..Provenance::default()
     };
-    trainer(settings(), 1).save(&directory, 1.0, &provenance).unwrap();
+    trainer(settings(), 1).save(&directory, &provenance).unwrap();
     assert!(Trainer::<NetworkModel>::load(&directory, Some(mine.generation())).is_ok());
     let other = HashEmbedder::new(64).unwrap();
     let error = Trainer::<NetworkModel>::load(&directory, Some(other.generation()));
