@@ -40,6 +40,16 @@ impl Embedding {
         Ok(Self(unit))
     }
 
+    /// A vector that was an embedding's, entry by entry. Refuses one that can not have been.
+    pub(crate) fn from_unit(values: &[f32]) -> Result<Self, InvalidInput> {
+        let norm = values.iter().map(|&value| f64::from(value).powi(2)).sum::<f64>();
+        if (norm - 1.0).abs() < 1e-3 {
+            Ok(Self(values.into()))
+        } else {
+            Err(InvalidInput::new("embedding", "is not of length one"))
+        }
+    }
+
     /// The vector's entries.
     pub fn values(&self) -> &[f32] {
         &self.0

@@ -1,5 +1,7 @@
 //! Learning: labels in, hyper-parameters by marginal likelihood, immutable versions out.
 
+mod parts;
+
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -21,6 +23,8 @@ use crate::{
     Embedding, ScorerError, ScorerVersion,
     error::{Result, invalid},
 };
+
+pub(crate) use parts::{CompactParts, Fitted, LabelParts};
 
 /// How the compact model learns.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -136,6 +140,8 @@ struct Stored {
     value: f64,
     reference: Option<u32>,
     time: f64,
+    /// Whether it was conditioned on when it came.
+    observed: bool,
 }
 
 /// Collects labels, and keeps the posterior given all of them.
@@ -148,6 +154,8 @@ pub struct CompactLearner {
     references: std::collections::BTreeMap<ReferenceId, u32>,
     labels: Vec<Stored>,
     fitted_labels: usize,
+    /// What the last refit chose.
+    fitted: Option<Fitted>,
     kernel: Arc<Kernel>,
     scale: RelevanceScale,
     posterior: Posterior,
@@ -180,6 +188,7 @@ impl CompactLearner {
             references: std::collections::BTreeMap::new(),
             labels: Vec::new(),
             fitted_labels: 0,
+            fitted: None,
             kernel: Arc::new(kernel),
             scale: RelevanceScale::UNKNOWN,
             posterior: Posterior::empty(),
@@ -230,7 +239,13 @@ impl CompactLearner {
     pub fn observe(&mut self, label: &Label) -> Result<()> {
         let stored = self.checked(label)?;
         self.remember_reference(label);
-        let row = self.row(&self.registry, &self.kernel, self.scale, &stored);
+        self.condition_on(&stored)?;
+        self.labels.push(stored);
+        Ok(())
+    }
+
+    fn condition_on(&mut self, stored: &Stored) -> Result<()> {
+        let row = self.row(&self.registry, &self.kernel, self.scale, stored);
         let candidates = stored.memories.clone();
         let query = Query::new(&self.registry, &self.kernel, stored.task, candidates, stored.time);
         let cross = self
@@ -246,14 +261,13 @@ impl CompactLearner {
             .ok_or_else(|| ScorerError::Numerical {
                 step: "conditioning on a label",
                 problem: format!("the covariance of {} labels is singular", self.labels.len() + 1),
-            })?;
-        self.labels.push(stored);
-        Ok(())
+            })
     }
 
     /// Takes one more label without conditioning on it: the next refit will. For bringing in many at once.
     pub fn hold(&mut self, label: &Label) -> Result<()> {
-        let stored = self.checked(label)?;
+        let mut stored = self.checked(label)?;
+        stored.observed = false;
         self.remember_reference(label);
         self.labels.push(stored);
         Ok(())
@@ -324,6 +338,7 @@ impl CompactLearner {
             value: label.value,
             reference,
             time: label.time,
+            observed: true,
         })
     }
 
@@ -376,13 +391,14 @@ impl CompactLearner {
         let kernel = frame.kernel(&parameters);
         let scale = self.relevance_scale(&registry);
         let (posterior, inexpressible) = self.condition(&registry, &kernel, scale, &frame)?;
-        self.registry = registry;
-        self.kernel = Arc::new(kernel);
-        self.scale = scale;
-        self.posterior = posterior;
-        self.level = frame.level;
-        self.ceiling = frame.ceiling;
-        self.fitted_labels = self.labels.len();
+        let fitted = Fitted {
+            labels: self.labels.len(),
+            tasks: registry.tasks.len(),
+            memories: registry.memories.len(),
+            sharpening,
+            parameters,
+        };
+        self.take(registry, kernel, scale, posterior, &frame, fitted);
         Ok(FitReport {
             labels: self.labels.len(),
             evidence_labels: chosen.len(),
@@ -392,6 +408,26 @@ impl CompactLearner {
             parameters,
             inexpressible,
         })
+    }
+
+    /// Makes the result of a refit the present state.
+    fn take(
+        &mut self,
+        registry: Registry,
+        kernel: Kernel,
+        scale: RelevanceScale,
+        posterior: Posterior,
+        frame: &Frame,
+        fitted: Fitted,
+    ) {
+        self.registry = registry;
+        self.kernel = Arc::new(kernel);
+        self.scale = scale;
+        self.posterior = posterior;
+        self.level = frame.level;
+        self.ceiling = frame.ceiling;
+        self.fitted_labels = fitted.labels;
+        self.fitted = Some(fitted);
     }
 
     /// Conditions on all labels anew, with the hyper-parameters as they are.

@@ -23,6 +23,7 @@ mod terms;
 pub use features::{FeatureMap, TaskSets};
 pub use kernel::LabelKind;
 pub use learner::{CompactLearner, CompactSettings, FitReport, Label};
+pub(crate) use learner::{CompactParts, Fitted, LabelParts};
 pub use parameters::{Parameter, Parameters};
 pub use snapshot::CompactScorer;
 pub use space::Sharpening;

@@ -60,6 +60,16 @@ impl Registry {
         moved
     }
 
+    /// All tasks as they were embedded, in the order in which they became known.
+    pub(crate) fn task_texts(&self) -> Vec<(TaskId, Embedding)> {
+        in_order(&self.task_ids, &self.tasks)
+    }
+
+    /// All memories as they were embedded, in the order in which they became known.
+    pub(crate) fn memory_texts(&self) -> Vec<(MemoryId, Embedding)> {
+        in_order(&self.memory_ids, &self.memories)
+    }
+
     fn place(&self, embedding: &Embedding, side: Side) -> Text {
         let centred = self.space.centred(embedding, side);
         Text {
@@ -176,6 +186,15 @@ impl Registry {
             ))
         }
     }
+}
+
+fn in_order<I: Copy>(ids: &BTreeMap<I, u32>, texts: &[Text]) -> Vec<(I, Embedding)> {
+    let mut places: Vec<(u32, I)> = ids.iter().map(|(&id, &at)| (at, id)).collect();
+    places.sort_unstable_by_key(|(at, _)| *at);
+    places
+        .into_iter()
+        .map(|(at, id)| (id, texts[at as usize].embedding.clone()))
+        .collect()
 }
 
 /// Positions fit 32 bits: a model of four thousand million texts would not fit a machine.
