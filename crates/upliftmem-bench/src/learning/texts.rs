@@ -55,6 +55,7 @@ impl Texts {
     }
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "the shape that map_err wants")]
 fn failed(error: EmbedderError) -> ScorerError {
     ScorerError::Numerical {
         step: "embedding texts",
