@@ -2,13 +2,14 @@
 
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
-use upliftmem_core::MemorySet;
-use upliftmem_scorer::{CompactSettings, LabelKind, Result};
+use upliftmem_core::{MemorySet, Task};
+use upliftmem_scorer::{CompactSettings, Result};
 
 use super::{
+    arena::{Arena, MEMORIES_MAX},
+    gather::{self, Execution, Further, Gathering},
     learners::{Averages, CompactRetriever, Learner, LinearModel, SimilarityTop},
-    protocol::Arena,
-    search,
+    texts::Texts,
 };
 use crate::worlds::{World, WorldKind};
 
@@ -19,7 +20,7 @@ pub const BUDGETS: [usize; 3] = [300, 700, 1_900];
 const SIGN_MIN: f64 = 0.02;
 
 /// How well one learner does.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Measurement {
     /// The learner.
     pub learner: String,
@@ -33,12 +34,25 @@ pub struct Measurement {
     pub sign_accuracy: Option<f64>,
     /// Mean size of the chosen sets.
     pub size: f64,
-    /// Seconds to learn.
-    pub seconds: f64,
+    /// Where the rest of the best set's gain went.
+    pub loss: Loss,
+}
+
+/// What is lost against the best sets, by cause, as shares of their gain.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Loss {
+    /// Tasks that are best left alone: what memories do there.
+    pub meddling: f64,
+    /// No memory chosen where some would help.
+    pub missed: f64,
+    /// Members that can not help the task: what leaving them out would gain.
+    pub useless: f64,
+    /// The rest: helpful memories that are not the best ones, too many or too few.
+    pub choice: f64,
 }
 
 /// One world with one seed, all learners, all budgets.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Run {
     /// The world.
     pub kind: WorldKind,
@@ -48,48 +62,41 @@ pub struct Run {
     pub measurements: Vec<Measurement>,
 }
 
+/// Which rows a run has.
+#[derive(Clone)]
+pub struct Plan {
+    /// Compact scorers that gather their own labels: name, texts, and where labels beyond the stream come from.
+    pub compact: Vec<(String, Texts, Further)>,
+    /// How they learn.
+    pub settings: CompactSettings,
+    /// Whether the other learners are measured, on the labels of the first compact scorer.
+    pub baselines: bool,
+    /// Where the curve ends.
+    pub budgets: Vec<usize>,
+}
+
+/// A task with its utility alone, the best there is, and sets to predict.
+struct TestTask<'a> {
+    task: &'a Task,
+    alone: f64,
+    best: f64,
+    sets: Vec<MemorySet>,
+}
+
 /// Gathers labels in a world and measures every learner on them.
-pub fn run(kind: WorldKind, seed: u64, only_compact: bool) -> Result<Run> {
-    let arena = Arena::new(World::generate(kind, seed)?)?;
-    let labels = arena.gather(seed, BUDGETS[BUDGETS.len() - 1])?;
-    let mut rng = ChaCha8Rng::seed_from_u64(seed ^ 0x7e57);
-    let mut tasks = Vec::new();
-    for task in arena.world.test_tasks() {
-        let alone = arena.world.expected_utility(task, &MemorySet::EMPTY)?;
-        let best = arena
-            .world
-            .best_set(task, arena.candidates(task), search::MEMORIES_MAX)?;
-        let mut sets: Vec<MemorySet> = (0..6).map(|_| arena.random_set(task, &mut rng)).collect();
-        if !best.set.is_empty() {
-            sets.extend((0..2).map(|_| arena.edited(task, &best.set, &mut rng)));
-        }
-        tasks.push((task, alone, best.utility, sets));
-    }
-    let mut learners: Vec<Box<dyn Learner>> = vec![
-        Box::new(CompactRetriever::default()),
-        Box::new(CompactRetriever::averaged()),
-    ];
-    if !only_compact {
-        learners.push(Box::new(CompactRetriever::new(CompactSettings {
-            labels: LabelKind::Paired,
-            ..CompactSettings::default()
-        })));
-        learners.push(Box::new(LinearModel::default()));
-        learners.push(Box::new(Averages::default()));
-        for count in [1, 3, 5] {
-            learners.push(Box::new(SimilarityTop(count)));
-        }
-    }
+pub fn run(kind: WorldKind, seed: u64, plan: &Plan) -> Result<Run> {
     let mut measurements = Vec::new();
-    for learner in &mut learners {
-        for budget in BUDGETS {
-            let start = std::time::Instant::now();
-            learner.learn(&arena, &labels[..budget])?;
-            let seconds = start.elapsed().as_secs_f64();
-            measurements.push(Measurement {
-                seconds,
-                ..measure(&arena, learner.as_ref(), budget, &tasks)?
-            });
+    for (row, (name, texts, further)) in plan.compact.iter().enumerate() {
+        let arena = Arena::new(World::generate(kind, seed)?, texts)?;
+        let tasks = test_tasks(&arena, seed)?;
+        let mut gathering = Gathering::begin(&arena, plan.settings, seed)?;
+        for &budget in &plan.budgets {
+            gathering.extend(*further, budget)?;
+            let learner = CompactRetriever::new(name, gathering.refit()?);
+            measurements.push(measure(&arena, &learner, budget, &tasks)?);
+        }
+        if row == 0 && plan.baselines {
+            measurements.extend(others(&arena, &gathering.labels, &plan.budgets, &tasks)?);
         }
     }
     Ok(Run {
@@ -99,7 +106,48 @@ pub fn run(kind: WorldKind, seed: u64, only_compact: bool) -> Result<Run> {
     })
 }
 
-type TestTask<'a> = (&'a upliftmem_core::Task, f64, f64, Vec<MemorySet>);
+fn others(
+    arena: &Arena,
+    labels: &[Execution],
+    budgets: &[usize],
+    tasks: &[TestTask<'_>],
+) -> Result<Vec<Measurement>> {
+    let mut learners: Vec<Box<dyn Learner>> =
+        vec![Box::new(LinearModel::default()), Box::new(Averages::default())];
+    for count in [1, 3, 5] {
+        learners.push(Box::new(SimilarityTop(count)));
+    }
+    let mut measurements = Vec::new();
+    for learner in &mut learners {
+        for &budget in budgets {
+            learner.learn(arena, &labels[..budget])?;
+            measurements.push(measure(arena, learner.as_ref(), budget, tasks)?);
+        }
+    }
+    Ok(measurements)
+}
+
+fn test_tasks(arena: &Arena, seed: u64) -> Result<Vec<TestTask<'_>>> {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed ^ 0x7e57);
+    let mut tasks = Vec::new();
+    for task in arena.world.test_tasks() {
+        let alone = arena.world.expected_utility(task, &MemorySet::EMPTY)?;
+        let best = arena.world.best_set(task, arena.candidates(task), MEMORIES_MAX)?;
+        let mut sets: Vec<MemorySet> = (0..6)
+            .map(|_| gather::random_set(arena, task, &mut rng))
+            .collect();
+        if !best.set.is_empty() {
+            sets.extend((0..2).map(|_| gather::edited(arena, task, &best.set, &mut rng)));
+        }
+        tasks.push(TestTask {
+            task,
+            alone,
+            best: best.utility,
+            sets,
+        });
+    }
+    Ok(tasks)
+}
 
 fn measure(
     arena: &Arena,
@@ -109,19 +157,21 @@ fn measure(
 ) -> Result<Measurement> {
     let (mut gain, mut best_gain, mut optimism, mut predicted_any) = (0.0, 0.0, 0.0, false);
     let (mut right, mut judged, mut size) = (0.0, 0.0, 0.0);
-    for (task, alone, best, sets) in tasks {
-        let choice = learner.choose(arena, task)?;
-        let uplift = arena.world.expected_utility(task, &choice.set)? - alone;
+    let mut loss = Loss::default();
+    for test in tasks {
+        let choice = learner.choose(arena, test.task)?;
+        let uplift = arena.world.expected_utility(test.task, &choice.set)? - test.alone;
         gain += uplift;
-        best_gain += best - alone;
+        best_gain += test.best - test.alone;
         size += choice.set.len() as f64;
+        loss.add(arena, test, &choice.set, uplift)?;
         if let Some(predicted) = choice.predicted {
             optimism += predicted - uplift;
             predicted_any = true;
         }
-        if let Some(values) = learner.predict(arena, task, sets)? {
-            for (set, value) in sets.iter().zip(values) {
-                let truth = arena.world.expected_utility(task, set)? - alone;
+        if let Some(values) = learner.predict(arena, test.task, &test.sets)? {
+            for (set, value) in test.sets.iter().zip(values) {
+                let truth = arena.world.expected_utility(test.task, set)? - test.alone;
                 if truth.abs() >= SIGN_MIN {
                     judged += 1.0;
                     right += if (value > 0.0) == (truth > 0.0) { 1.0 } else { 0.0 };
@@ -130,6 +180,14 @@ fn measure(
         }
     }
     let count = tasks.len() as f64;
+    for part in [
+        &mut loss.meddling,
+        &mut loss.missed,
+        &mut loss.useless,
+        &mut loss.choice,
+    ] {
+        *part /= best_gain;
+    }
     Ok(Measurement {
         learner: learner.name(),
         labels,
@@ -137,6 +195,28 @@ fn measure(
         optimism: predicted_any.then_some(optimism / count),
         sign_accuracy: (judged > 0.0).then_some(right / judged),
         size: size / count,
-        seconds: 0.0,
+        loss,
     })
+}
+
+impl Loss {
+    fn add(&mut self, arena: &Arena, test: &TestTask<'_>, set: &MemorySet, uplift: f64) -> Result<()> {
+        let best = test.best - test.alone;
+        if best <= 1e-12 {
+            self.meddling -= uplift;
+        } else if set.is_empty() {
+            self.missed += best;
+        } else {
+            let mut useful = MemorySet::EMPTY;
+            for &id in set {
+                if arena.world.can_help(test.task, id)? {
+                    useful = useful.with(id);
+                }
+            }
+            let without = arena.world.expected_utility(test.task, &useful)? - test.alone;
+            self.useless += without - uplift;
+            self.choice += best - without;
+        }
+        Ok(())
+    }
 }

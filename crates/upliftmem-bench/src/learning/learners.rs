@@ -6,14 +6,12 @@ use std::{
 };
 
 use upliftmem_core::{MemoryId, MemorySet, Task, Uplift};
-use upliftmem_scorer::{
-    Ask, CompactLearner, CompactSettings, Ensemble, FitReport, Label, LabelKind, Result, ScorerVersion,
-    SetScorer, Sharpening,
-};
+use upliftmem_scorer::{Ask, Result, SetScorer};
 
 use super::{
-    protocol::{Arena, Execution},
-    search,
+    arena::{Arena, MEMORIES_MAX},
+    gather::Execution,
+    retrieve,
 };
 use crate::baselines::{self, SharedCredit};
 
@@ -157,7 +155,7 @@ impl Learner for LinearModel {
             })
             .collect();
         helpful.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
-        helpful.truncate(search::MEMORIES_MAX);
+        helpful.truncate(MEMORIES_MAX);
         Ok(Choice {
             predicted: Some(helpful.iter().map(|(effect, _)| effect).sum()),
             set: helpful.into_iter().map(|(_, id)| id).collect(),
@@ -172,133 +170,46 @@ impl Learner for LinearModel {
     }
 }
 
-/// The compact scorer with beam search.
-#[derive(Default)]
+/// A compact scorer of some moment, with beam search.
 pub struct CompactRetriever {
-    settings: CompactSettings,
-    /// Several fits that are averaged, one for each way of comparing texts; none for the likeliest alone.
-    averaged: Vec<Sharpening>,
-    scorer: Option<Arc<Ensemble>>,
-    /// What the fits did.
-    pub reports: Vec<FitReport>,
+    name: String,
+    scorer: Arc<dyn SetScorer>,
 }
 
 impl CompactRetriever {
-    /// With other settings than the usual.
-    pub fn new(settings: CompactSettings) -> Self {
+    /// Retrieves by this scorer.
+    pub fn new(name: &str, scorer: Arc<dyn SetScorer>) -> Self {
         Self {
-            settings,
-            ..Self::default()
+            name: name.into(),
+            scorer,
         }
-    }
-
-    /// The mean of one fit for each way of comparing texts.
-    pub fn averaged() -> Self {
-        Self {
-            averaged: vec![Sharpening::Wide, Sharpening::Middling, Sharpening::Narrow],
-            ..Self::default()
-        }
-    }
-
-    fn labelled(
-        &self,
-        settings: CompactSettings,
-        arena: &Arena,
-        labels: &[Execution],
-    ) -> Result<CompactLearner> {
-        let mut learner = CompactLearner::new(settings)?;
-        for memory in arena.world.memories() {
-            learner.add_memory(memory.id, arena.memory_embedding(memory.id))?;
-        }
-        let mut references = BTreeSet::new();
-        for (time, label) in labels.iter().enumerate() {
-            let time = time as f64;
-            learner.add_task(label.task.id, arena.task_input(&label.task).embedding)?;
-            match self.settings.labels {
-                LabelKind::Smoothed => {
-                    if references.insert(label.task.id) {
-                        learner.hold(&Label {
-                            task: label.task.id,
-                            set: MemorySet::EMPTY,
-                            value: label.reference,
-                            reference: None,
-                            time,
-                        })?;
-                    }
-                    learner.hold(&Label {
-                        task: label.task.id,
-                        set: label.set.clone(),
-                        value: label.utility,
-                        reference: None,
-                        time,
-                    })?;
-                }
-                LabelKind::Paired => learner.hold(&Label {
-                    task: label.task.id,
-                    set: label.set.clone(),
-                    value: label.utility - label.reference,
-                    // One reference a task, so the task names it.
-                    reference: Some(upliftmem_core::ReferenceId::from_u128(label.task.id.as_u128())),
-                    time,
-                })?,
-            }
-        }
-        Ok(learner)
-    }
-
-    /// The current version.
-    ///
-    /// # Panics
-    /// Before anything was learned.
-    pub fn scorer(&self) -> &Ensemble {
-        self.scorer.as_deref().expect("learned before it is asked")
     }
 }
 
 impl Learner for CompactRetriever {
     fn name(&self) -> String {
-        match self.settings.labels {
-            _ if !self.averaged.is_empty() => "compact, averaged".into(),
-            LabelKind::Smoothed => "compact".into(),
-            LabelKind::Paired => "compact, paired".into(),
-        }
+        self.name.clone()
     }
 
-    fn learn(&mut self, arena: &Arena, labels: &[Execution]) -> Result<()> {
-        let ways: Vec<Option<Sharpening>> = if self.averaged.is_empty() {
-            vec![self.settings.sharpening]
-        } else {
-            self.averaged.iter().copied().map(Some).collect()
-        };
-        self.reports.clear();
-        let mut members: Vec<Arc<dyn SetScorer>> = Vec::new();
-        for sharpening in ways {
-            let settings = CompactSettings {
-                sharpening,
-                ..self.settings
-            };
-            let mut learner = self.labelled(settings, arena, labels)?;
-            self.reports.push(learner.refit()?);
-            members.push(learner.publish());
-        }
-        self.scorer = Some(Arc::new(Ensemble::new(ScorerVersion(1), members)?));
+    /// It has learned while the labels were gathered.
+    fn learn(&mut self, _: &Arena, _: &[Execution]) -> Result<()> {
         Ok(())
     }
 
     fn choose(&self, arena: &Arena, task: &Task) -> Result<Choice> {
         let bound = self
-            .scorer()
+            .scorer
             .bind(arena.task_input(task), &arena.memory_inputs(task))?;
-        let (set, value) = search::beam(bound.as_ref(), arena.candidates(task))?;
+        let best = retrieve::beam(bound.as_ref(), arena.space(task))?;
         Ok(Choice {
-            set,
-            predicted: Some(value),
+            set: best.set,
+            predicted: Some(best.value),
         })
     }
 
     fn predict(&self, arena: &Arena, task: &Task, sets: &[MemorySet]) -> Result<Option<Vec<f64>>> {
         let bound = self
-            .scorer()
+            .scorer
             .bind(arena.task_input(task), &arena.memory_inputs(task))?;
         Ok(Some(bound.score(sets, Ask::VALUES)?.values))
     }

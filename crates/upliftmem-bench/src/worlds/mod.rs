@@ -52,7 +52,7 @@ pub use oracle::BestSet;
 use self::{
     builder::Builder,
     execution::Habits,
-    truth::{MemoryTruth, TaskTruth},
+    truth::{Effect, MemoryTruth, TaskTruth},
 };
 
 /// What a world is about.
@@ -208,6 +208,33 @@ impl World {
         let members = self.members(set)?;
         let mut rng = ChaCha8Rng::seed_from_u64(execution_seed(task.id, set, seed));
         self.habits.execute(truth, &members, &mut rng)
+    }
+
+    /// The facts that a task turns on.
+    pub(crate) fn facts_of_task(&self, task: &Task) -> Result<Vec<u32>> {
+        let routes = &self.task_truth(task)?.routes;
+        Ok(routes
+            .iter()
+            .flat_map(|route| &route.needs)
+            .map(|need| need.fact)
+            .collect())
+    }
+
+    /// The facts that a memory does something about, whatever it does.
+    pub(crate) fn facts_of_memory(&self, id: MemoryId) -> Result<Vec<u32>> {
+        let effects = &self.memory_truth(id)?.effects;
+        Ok(effects
+            .iter()
+            .filter_map(|effect| match *effect {
+                Effect::Supplies(fact, _) | Effect::Falsifies(fact, _) => Some(fact),
+                Effect::Suggests(_) => None,
+            })
+            .collect())
+    }
+
+    /// Whether a memory could do this task any good.
+    pub(crate) fn can_help(&self, task: &Task, id: MemoryId) -> Result<bool> {
+        Ok(self.memory_truth(id)?.can_help(self.task_truth(task)?))
     }
 
     fn members(&self, set: &MemorySet) -> Result<Vec<&MemoryTruth>> {

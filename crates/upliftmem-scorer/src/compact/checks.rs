@@ -193,7 +193,8 @@ fn agrees_with_a_dense_process(kind: LabelKind) {
         .unwrap();
     assert!(map.residual_share < 1e-9);
     for i in 0..sets.len() {
-        let mean: f64 = crosses[i].iter().zip(&weights).map(|(k, w)| k * w).sum();
+        let explained: f64 = crosses[i].iter().zip(&weights).map(|(k, w)| k * w).sum();
+        let mean = explained - kernel.member_cost * sets[i].len() as f64;
         assert!(
             (scores.values[i] - mean).abs() < 1e-8,
             "{} is not {mean}",
@@ -255,7 +256,7 @@ fn per_task_terms_equal_the_kernel() {
             .zip(&scorer.posterior.weights)
             .map(|(label, weight)| weight * scorer.kernel.effect_covariance(&direct, &row, label))
             .sum();
-        let terms = bound.terms.linear(set);
+        let terms = bound.terms.linear(set) + scorer.kernel.member_cost * set.len() as f64;
         assert!((terms - kernel).abs() < 1e-12, "{terms} is not {kernel}");
     }
 }

@@ -9,7 +9,7 @@
 //!         + sum over pairs m < n of gate(c, m) gate(c, n) pair(c, m, n)
 //! ```
 //!
-//! with independent zero-mean Gaussian processes for the named parts. `gate` opens with the similarity of task
+//! with independent Gaussian processes for the named parts, all of zero mean but `count`: a memory costs a little attention. `gate` opens with the similarity of task
 //! and memory, `nearness` with their plain similarity, word for word. Effects have a share that is common to all tasks and a share that fades with the distance of
 //! tasks; `text` is shared by memories of similar text. All effects may fade with time (drift).
 
@@ -18,6 +18,9 @@ use super::{
     row::Row,
 };
 
+/// What a memory of which nothing is known is expected to cost, in units of utility: it takes attention. Without this,
+/// sets grow by memories whose predicted effect is a little above zero by chance.
+const MEMBER_COST: f64 = 0.02;
 /// Standard deviation of the utility's overall level, in units of utility: wide, and not learned.
 const LEVEL_SD: f64 = 0.3;
 
@@ -36,6 +39,8 @@ pub enum LabelKind {
 #[derive(Debug, Clone)]
 pub(crate) struct Kernel {
     kind: LabelKind,
+    /// What each member costs, before any label says otherwise.
+    pub(crate) member_cost: f64,
     pub(crate) level: f64,
     pub(crate) base: f64,
     base_scale: f64,
@@ -83,6 +88,7 @@ impl Kernel {
         let square = |parameter| parameters.get(parameter).powi(2);
         Self {
             kind,
+            member_cost: MEMBER_COST * unit,
             level: (LEVEL_SD * unit).powi(2),
             base: square(Parameter::BaseSd),
             base_scale: parameters.get(Parameter::BaseScale),

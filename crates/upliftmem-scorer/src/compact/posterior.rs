@@ -17,7 +17,9 @@ const BLOCK: usize = 128;
 #[derive(Debug, Clone)]
 pub(crate) struct Posterior {
     pub(crate) rows: Vec<Arc<Row>>,
+    /// Up to date once [`Self::weigh`] was called.
     pub(crate) weights: Vec<f64>,
+    weighed: bool,
     precision: Precision,
 }
 
@@ -41,6 +43,7 @@ impl Posterior {
         Self {
             rows: Vec::new(),
             weights: Vec::new(),
+            weighed: true,
             precision: Precision::Exact {
                 factor: Factor::default(),
                 whitened: Vec::new(),
@@ -64,6 +67,7 @@ impl Posterior {
         Some(Self {
             rows,
             weights,
+            weighed: true,
             precision: Precision::Exact { factor, whitened },
         })
     }
@@ -117,13 +121,19 @@ impl Posterior {
         let mut posterior = Self {
             rows: inducing,
             weights: Vec::new(),
+            weighed: false,
             precision: Precision::Inducing { prior, data, target },
         };
         posterior.weigh();
         Some((posterior, 1.0 - expressed / total))
     }
 
-    fn weigh(&mut self) {
+    /// Brings the weights up to date with the labels taken since they were last needed.
+    pub(crate) fn weigh(&mut self) {
+        if self.weighed {
+            return;
+        }
+        self.weighed = true;
         match &self.precision {
             Precision::Exact { factor, whitened } => {
                 self.weights = whitened.clone();
@@ -161,7 +171,7 @@ impl Posterior {
                 data.add_outer(cross.into_iter().map(|cell| cell / scale).collect());
             }
         }
-        self.weigh();
+        self.weighed = false;
         Some(())
     }
 

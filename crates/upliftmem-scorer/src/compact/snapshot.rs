@@ -132,7 +132,7 @@ impl CompactScorer {
     ) -> BoundTask<'_> {
         let query = Query::new(registry, &self.kernel, task, candidates, self.now);
         let labels = self.posterior.rows.iter().cloned();
-        let terms = Terms::new(
+        let mut terms = Terms::new(
             self.kind,
             &self.kernel,
             registry,
@@ -141,6 +141,7 @@ impl CompactScorer {
             self.registry.memories.len(),
             labels.zip(self.posterior.weights.iter().copied()),
         );
+        terms.count -= self.kernel.member_cost;
         BoundTask {
             scorer: self,
             registry: Arc::clone(registry),

@@ -1,13 +1,23 @@
-//! The space in which texts are compared: every text is placed where the known tasks it resembles lie.
+//! The space in which texts are compared: what tasks and memories both speak of, by the kinds of task there are.
 //!
-//! Two tasks of the same kind share a few words that matter and differ in many that do not, so their embeddings
-//! are only half similar. One step of mean shift moves a text to the weighted mean of the known tasks around it:
-//! what tasks of one kind have in common stays, what the text says by the way averages out. A known task is its own
-//! nearest neighbour and hardly moves; a new task moves to its kind. Memories are placed among the tasks too, so
-//! that the similarity of a task and a memory says whether the memory speaks of such tasks. How sharply the nearest
-//! tasks count is chosen by marginal likelihood.
+//! Two tasks of the same kind share a few words that matter and differ in many that do not. Two steps bring out what
+//! matters, and neither needs an outcome:
+//!
+//! * Shared directions. What only tasks say (forms of request, circumstances) can not tell which memory applies, and
+//!   what only memories say can not either. With T and M the second moments of tasks and memories, the parallel sum
+//!   P = T - T (T + M)^-1 T is large only where both vary, and texts are compared by x' P (P + r)^-1 y.
+//! * Placing. One step of mean shift moves a text to the weighted mean of the known tasks around it: what tasks of one
+//!   kind have in common stays, what the text says by the way averages out. Memories are placed among the tasks too, so
+//!   that the similarity of a task and a memory says whether the memory speaks of such tasks.
+//!
+//! How sharply the nearest tasks count is chosen by marginal likelihood.
 
 use std::sync::Arc;
+
+use faer::{
+    Mat, MatRef, Side as Triangle,
+    linalg::solvers::{DenseSolveCore, Llt},
+};
 
 use crate::Embedding;
 
@@ -22,33 +32,37 @@ pub(crate) enum Side {
 }
 
 /// Known tasks that texts are placed among: evenly spaced ones, if there are more.
-const LANDMARKS_MAX: usize = 1_000;
+const LANDMARKS_MAX: usize = 400;
+/// Texts of either side that second moments are taken of, and the fewest that have any to speak of.
+const MOMENT_TEXTS_MAX: usize = 1_000;
+const MOMENT_TEXTS_MIN: usize = 8;
+/// Shared variance that counts half, in units of the mean variance of an entry.
+const HALF_SHARED: f64 = 0.1;
 
-/// How texts are placed among the known tasks.
+/// How texts are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Sharpening {
-    /// Embeddings are compared as they are, centred.
+    /// Embeddings as they are, centred.
     Plain,
-    /// Kinds of task are wide.
+    /// By shared directions alone.
+    Shared,
+    /// Placed among tasks, whose kinds are wide.
     Wide,
-    /// Kinds of task are of middling width.
-    Middling,
-    /// Kinds of task are narrow.
+    /// Placed among tasks, whose kinds are narrow.
     Narrow,
 }
 
 impl Sharpening {
     /// All of them, plainest first.
-    pub const ALL: [Self; 4] = [Self::Plain, Self::Wide, Self::Middling, Self::Narrow];
+    pub const ALL: [Self; 4] = [Self::Plain, Self::Shared, Self::Wide, Self::Narrow];
 
     /// Similarity that makes a known task count e times more.
     const fn temperature(self) -> Option<f64> {
         match self {
-            Self::Plain => None,
-            Self::Wide => Some(0.16),
-            Self::Middling => Some(0.08),
-            Self::Narrow => Some(0.04),
+            Self::Plain | Self::Shared => None,
+            Self::Wide => Some(0.3),
+            Self::Narrow => Some(0.15),
         }
     }
 }
@@ -58,6 +72,8 @@ impl Sharpening {
 pub(crate) struct Space {
     task_mean: Vec<f64>,
     memory_mean: Vec<f64>,
+    /// Rows of the map to shared directions; `None` compares all directions alike.
+    shared: Option<Mat<f64>>,
     temperature: Option<f64>,
     landmarks: Vec<Point>,
 }
@@ -68,6 +84,7 @@ impl Space {
         Self {
             task_mean: vec![0.0; dimension],
             memory_mean: vec![0.0; dimension],
+            shared: None,
             temperature: None,
             landmarks: Vec::new(),
         }
@@ -83,9 +100,13 @@ impl Space {
         let mut space = Self {
             task_mean: mean(dimension, tasks),
             memory_mean: mean(dimension, memories),
+            shared: None,
             temperature: sharpening.temperature(),
             landmarks: Vec::new(),
         };
+        if sharpening != Sharpening::Plain {
+            space.shared = space.shared_directions(tasks, memories);
+        }
         if space.temperature.is_some() {
             let stride = tasks.len().div_ceil(LANDMARKS_MAX).max(1);
             space.landmarks = tasks
@@ -97,14 +118,62 @@ impl Space {
         space
     }
 
-    /// The centred embedding at length one. A text that equals the mean has no direction and lies at the origin.
+    /// The centred embedding at length one, by shared directions. A text that equals the mean has no direction and lies
+    /// at the origin.
     pub(crate) fn centred(&self, embedding: &Embedding, side: Side) -> Point {
         let mean = match side {
             Side::Task => &self.task_mean,
             Side::Memory => &self.memory_mean,
         };
         let values = embedding.values().iter().zip(mean);
-        unit(values.map(|(&value, mean)| f64::from(value) - mean).collect())
+        let centred = unit(values.map(|(&value, mean)| f64::from(value) - mean).collect());
+        match &self.shared {
+            None => centred,
+            Some(map) => unit(
+                (0..map.ncols())
+                    .map(|row| dot(map.col_as_slice(row), &centred))
+                    .collect(),
+            ),
+        }
+    }
+
+    /// A root of P (P + r)^-1, a direction a column; `None` for too few texts, or texts that share nothing.
+    fn shared_directions(&self, tasks: &[Embedding], memories: &[Embedding]) -> Option<Mat<f64>> {
+        if tasks.len().min(memories.len()) < MOMENT_TEXTS_MIN {
+            return None;
+        }
+        let dimension = self.task_mean.len();
+        let moment = |texts: &[Embedding], side: Side| -> Mat<f64> {
+            let stride = texts.len().div_ceil(MOMENT_TEXTS_MAX).max(1);
+            let points: Vec<Point> = texts
+                .iter()
+                .step_by(stride)
+                .map(|text| self.centred(text, side))
+                .collect();
+            let cells: Vec<f64> = points.iter().flat_map(|point| point.iter().copied()).collect();
+            let matrix = MatRef::from_column_major_slice(&cells, dimension, points.len());
+            matrix * matrix.transpose() * faer::Scale(1.0 / points.len() as f64)
+        };
+        let of_tasks = moment(tasks, Side::Task);
+        let mut both = &of_tasks + moment(memories, Side::Memory);
+        // Directions that no text has would make the sum singular.
+        for i in 0..dimension {
+            both[(i, i)] += 1e-3 / dimension as f64;
+        }
+        let both = Llt::new(both.as_ref(), Triangle::Lower).ok()?;
+        let mut parallel = &of_tasks - &of_tasks * both.inverse() * &of_tasks;
+        let half = HALF_SHARED / dimension as f64;
+        for i in 0..dimension {
+            parallel[(i, i)] += half;
+        }
+        // P (P + r)^-1 = 1 - r (P + r)^-1, and a little more on the diagonal where rounding makes it negative.
+        let inverse = Llt::new(parallel.as_ref(), Triangle::Lower).ok()?.inverse();
+        let metric = Mat::from_fn(dimension, dimension, |i, j| {
+            let same = if i == j { 1.0 + 1e-6 } else { 0.0 };
+            same - half * 0.5 * (inverse[(i, j)] + inverse[(j, i)])
+        });
+        let root = Llt::new(metric.as_ref(), Triangle::Lower).ok()?;
+        Some(root.L().to_owned())
     }
 
     /// Where a centred text lies among the tasks.
@@ -205,8 +274,34 @@ mod tests {
         let known = texts(80, 1);
         let new = texts(40, 2);
         let plain = contrast(&Space::fit(64, &known, &[], Sharpening::Plain), &new);
-        let placed = contrast(&Space::fit(64, &known, &[], Sharpening::Middling), &new);
+        let placed = contrast(&Space::fit(64, &known, &[], Sharpening::Narrow), &new);
         assert!(placed > 1.3 * plain, "{placed} is not well above {plain}");
+    }
+
+    /// Texts of four kinds in one of six forms, which only one side uses.
+    fn formed(count: usize, forms: usize, seed: u64) -> Vec<Embedding> {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        (0..count)
+            .map(|i| {
+                let mut values: Vec<f32> = (0..64).map(|_| rng.random_range(-0.5..0.5)).collect();
+                values[i % 4] += 3.0;
+                values[forms + rng.random_range(0..6)] += 4.0;
+                Embedding::new(&values).unwrap()
+            })
+            .collect()
+    }
+
+    #[test]
+    fn what_only_one_side_says_counts_little() {
+        let (tasks, memories, new) = (formed(120, 10, 4), formed(120, 20, 5), formed(40, 10, 6));
+        let by = |sharpening| contrast(&Space::fit(64, &tasks, &memories, sharpening), &new);
+        let (plain, shared) = (by(Sharpening::Plain), by(Sharpening::Shared));
+        assert!(shared > 1.3 * plain, "{shared} is not well above {plain}");
+        let few = contrast(&Space::fit(64, &tasks, &memories[..4], Sharpening::Shared), &new);
+        assert!(
+            (few - plain).abs() < 0.1,
+            "four memories share nothing yet: {few}, {plain}"
+        );
     }
 
     #[test]

@@ -18,7 +18,7 @@ pub(crate) struct Terms {
     /// Utility without memory, relative to the overall level.
     pub(crate) base: f64,
     any: f64,
-    count: f64,
+    pub(crate) count: f64,
     /// Effect of each candidate.
     single: Vec<f64>,
     /// Effect of each pair of candidates, beyond its members' own.

@@ -1,0 +1,95 @@
+//! The learning curves' own promises.
+#![allow(clippy::unwrap_used)]
+
+use std::sync::Arc;
+
+use upliftmem_bench::{
+    learning::{Arena, Further, Gathering, Measurement, Plan, Texts, run},
+    worlds::{World, WorldKind},
+};
+use upliftmem_core::MemorySet;
+use upliftmem_scorer::{CompactSettings, embedder::HashEmbedder};
+
+fn hash() -> Texts {
+    Texts::Read(Arc::new(HashEmbedder::default()))
+}
+
+/// Few evaluations: these tests are about the harness, not about how good the fits are.
+fn quick() -> CompactSettings {
+    CompactSettings {
+        evidence_max: 200,
+        evaluations_max: 10,
+        ..CompactSettings::default()
+    }
+}
+
+fn gathered(kind: WorldKind, seed: u64, further: Further) -> Vec<upliftmem_bench::learning::Execution> {
+    let arena = Arena::new(World::generate(kind, seed).unwrap(), &hash()).unwrap();
+    let mut gathering = Gathering::begin(&arena, quick(), seed).unwrap();
+    gathering.extend(further, 320).unwrap();
+    gathering.labels
+}
+
+#[test]
+fn the_same_seed_gathers_the_same_labels_and_another_does_not() {
+    let first = gathered(WorldKind::Routes, 3, Further::Directed);
+    assert_eq!(first, gathered(WorldKind::Routes, 3, Further::Directed));
+    let edits = gathered(WorldKind::Routes, 3, Further::Edits);
+    assert_eq!(first[..300], edits[..300]);
+    assert_ne!(first[300..], edits[300..]);
+    assert_ne!(first, gathered(WorldKind::Routes, 4, Further::Directed));
+}
+
+#[test]
+fn labels_are_outcomes_and_never_expectations() {
+    let world = World::generate(WorldKind::LookAlikes, 5).unwrap();
+    let mut expected_between = 0;
+    for label in gathered(WorldKind::LookAlikes, 5, Further::Directed) {
+        // A task here is done or not done; done in fewer steps it is worth more.
+        for utility in [label.utility, label.reference] {
+            assert!(utility == 0.0 || utility >= 1.0, "{utility} is no outcome");
+        }
+        assert!(!label.set.is_empty() && label.set.len() <= 5);
+        let expected = world.expected_utility(&label.task, &label.set).unwrap();
+        expected_between += usize::from(expected > 0.0 && expected < 1.0);
+        assert!(
+            !world.test_tasks().contains(&label.task),
+            "a test task was executed"
+        );
+    }
+    assert!(expected_between > 250, "{expected_between}");
+}
+
+#[test]
+fn the_best_set_is_beyond_every_learner_and_learning_beats_no_memory() {
+    let plan = Plan {
+        compact: vec![("compact".into(), hash(), Further::Directed)],
+        settings: CompactSettings::default(),
+        baselines: true,
+        budgets: vec![300, 700],
+    };
+    let found = run(WorldKind::SelfReliant, 1, &plan).unwrap();
+    assert_eq!(found.measurements.len(), 2 * (1 + 2 + 3));
+    for measurement in &found.measurements {
+        assert!(measurement.share <= 1.0, "{measurement:?}");
+        let loss = measurement.loss;
+        let lost = loss.meddling + loss.missed + loss.useless + loss.choice;
+        assert!((measurement.share + lost - 1.0).abs() < 1e-9, "{measurement:?}");
+    }
+    let at = |labels: usize| -> &Measurement {
+        let mut rows = found.measurements.iter();
+        rows.find(|row| row.learner == "compact" && row.labels == labels)
+            .unwrap()
+    };
+    assert!(at(700).share > 0.15, "{:?}", at(700));
+    assert!(at(700).optimism.unwrap().abs() < 0.2, "{:?}", at(700));
+}
+
+#[test]
+fn no_memory_is_the_zero_of_the_scale() {
+    let world = World::generate(WorldKind::Versions, 2).unwrap();
+    let task = &world.test_tasks()[0];
+    let alone = world.expected_utility(task, &MemorySet::EMPTY).unwrap();
+    let best = world.best_set(task, &[], 5).unwrap();
+    assert_eq!((best.set, best.utility), (MemorySet::EMPTY, alone));
+}

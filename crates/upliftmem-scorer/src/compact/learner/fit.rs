@@ -1,0 +1,214 @@
+//! Fitting: the space of texts and the hyper-parameters by marginal likelihood, then conditioning on all labels.
+
+use std::sync::Arc;
+
+use super::{
+    super::{
+        evidence::Problem,
+        kernel::Kernel,
+        lbfgs::minimise,
+        parameters::{COUNT, Parameters, first_steps, penalty},
+        posterior::Posterior,
+        registry::Registry,
+        row::{RelevanceScale, Row, Standard},
+        space::{Sharpening, Space},
+    },
+    CompactLearner,
+    frame::Frame,
+};
+use crate::{Embedding, ScorerError, error::Result};
+
+/// Labels on which degrees of sharpening are compared, and evaluations for each.
+const TRIAL_LABELS: usize = 250;
+const TRIAL_EVALUATIONS: usize = 8;
+
+/// The winner of the comparison of spaces.
+pub(super) struct Trial {
+    pub(super) registry: Registry,
+    pub(super) evaluations: usize,
+}
+
+/// Where a search over hyper-parameters ended.
+pub(super) struct Search {
+    pub(super) parameters: Parameters,
+    pub(super) evaluations: usize,
+    /// Log evidence plus log prior.
+    objective: f64,
+    pub(super) log_evidence: f64,
+}
+
+impl CompactLearner {
+    /// Compares ways of placing texts on a few labels.
+    pub(super) fn choose_space(&self, frame: &Frame) -> Result<(Sharpening, Trial)> {
+        let tasks: Vec<Embedding> = self.registry.tasks.iter().map(|t| t.embedding.clone()).collect();
+        let memories: Vec<Embedding> = self
+            .registry
+            .memories
+            .iter()
+            .map(|m| m.embedding.clone())
+            .collect();
+        let few = spaced(self.labels.len(), self.settings.evidence_max.min(TRIAL_LABELS));
+        let mut best: Option<(Sharpening, f64, Registry)> = None;
+        let mut evaluations = 0;
+        for steps in Sharpening::ALL {
+            if self.settings.sharpening.is_some_and(|given| given != steps) {
+                continue;
+            }
+            let space = Space::fit(self.dimension.unwrap_or(0), &tasks, &memories, steps);
+            let registry = self.registry.moved(space);
+            let found = self.search(&registry, frame, &few, TRIAL_EVALUATIONS)?;
+            evaluations += found.evaluations;
+            if best
+                .as_ref()
+                .is_none_or(|(_, evidence, _)| found.objective > *evidence)
+            {
+                best = Some((steps, found.objective, registry));
+            }
+        }
+        best.map(|(steps, _, registry)| {
+            let trial = Trial {
+                registry,
+                evaluations,
+            };
+            (steps, trial)
+        })
+        .ok_or_else(|| ScorerError::Numerical {
+            step: "choosing the space of texts",
+            problem: "no candidate could be evaluated".into(),
+        })
+    }
+
+    pub(super) fn relevance_scale(&self, registry: &Registry) -> RelevanceScale {
+        let pairs = || {
+            self.labels
+                .iter()
+                .flat_map(|label| label.memories.iter().map(|&memory| (label.task, memory)))
+        };
+        RelevanceScale {
+            sharp: Standard::fit(pairs().map(|(task, memory)| registry.relevance(task, memory))),
+            plain: Standard::fit(pairs().map(|(task, memory)| registry.plain_similarity(task, memory))),
+        }
+    }
+
+    pub(super) fn problem(
+        &self,
+        registry: &Registry,
+        kernel: &Kernel,
+        scale: RelevanceScale,
+        frame: &Frame,
+        chosen: &[usize],
+    ) -> Problem {
+        let rows = chosen
+            .iter()
+            .map(|&at| self.row(registry, kernel, scale, &self.labels[at]));
+        let values = chosen
+            .iter()
+            .map(|&at| self.labels[at].centred(frame.level, kernel))
+            .collect();
+        Problem::new(registry, rows, values)
+    }
+
+    pub(super) fn search(
+        &self,
+        registry: &Registry,
+        frame: &Frame,
+        chosen: &[usize],
+        evaluations_max: usize,
+    ) -> Result<Search> {
+        let centre = Parameters::centre(frame.unit);
+        let scale = self.relevance_scale(registry);
+        let problem = self.problem(registry, &frame.kernel(&centre), scale, frame, chosen);
+        let mut log_evidence = f64::NEG_INFINITY;
+        let mut best = f64::INFINITY;
+        let objective = |point: &[f64; COUNT]| {
+            let kernel = frame.kernel(&Parameters { point: *point });
+            let (log, gradient) = problem.log_evidence(&kernel)?;
+            let mut downhill = gradient.map(|slope| -slope);
+            let value = penalty(point, &centre, &mut downhill) - log;
+            if value < best {
+                best = value;
+                log_evidence = log;
+            }
+            Some((value, downhill))
+        };
+        let found = minimise(
+            objective,
+            centre.point,
+            &first_steps(chosen.len()),
+            evaluations_max,
+        );
+        let found = found.ok_or_else(|| ScorerError::Numerical {
+            step: "marginal likelihood",
+            problem: format!(
+                "the covariance of {} labels is not positive definite",
+                chosen.len()
+            ),
+        })?;
+        Ok(Search {
+            parameters: Parameters { point: found.point },
+            evaluations: found.evaluations,
+            objective: -found.value,
+            log_evidence,
+        })
+    }
+
+    pub(super) fn condition(
+        &self,
+        registry: &Registry,
+        kernel: &Kernel,
+        scale: RelevanceScale,
+        frame: &Frame,
+    ) -> Result<(Posterior, Option<f64>)> {
+        let count = self.labels.len();
+        let exact = count <= self.settings.exact_max;
+        let order: Vec<usize> = if exact {
+            (0..count).collect()
+        } else {
+            inducing_first(count, self.settings.inducing_max)
+        };
+        let problem = self.problem(registry, kernel, scale, frame, &order);
+        let values: Vec<f64> = order
+            .iter()
+            .map(|&at| self.labels[at].centred(frame.level, kernel))
+            .collect();
+        let shared = |at: &[usize]| -> Vec<Arc<Row>> {
+            at.iter()
+                .map(|&at| Arc::new(self.row(registry, kernel, scale, &self.labels[at])))
+                .collect()
+        };
+        let found = if exact {
+            Posterior::exact(&problem, kernel, shared(&order), &values).map(|posterior| (posterior, None))
+        } else {
+            let few = self.settings.inducing_max.min(count);
+            let all = problem.gated(kernel);
+            Posterior::inducing(&problem, kernel, &all, shared(&order[..few]), &values)
+                .map(|(posterior, left)| (posterior, Some(left)))
+        };
+        found.ok_or_else(|| ScorerError::Numerical {
+            step: "conditioning on all labels",
+            problem: format!("the covariance of {count} labels is not positive definite"),
+        })
+    }
+}
+
+/// At most `limit` of the first `count` numbers, evenly spaced.
+pub(super) fn spaced(count: usize, limit: usize) -> Vec<usize> {
+    if count <= limit {
+        (0..count).collect()
+    } else {
+        (0..limit).map(|i| i * count / limit).collect()
+    }
+}
+
+/// All labels, the inducing ones first: the newest half, and evenly spaced ones of those before.
+fn inducing_first(count: usize, limit: usize) -> Vec<usize> {
+    let newest = (limit / 2).min(count);
+    let mut order: Vec<usize> = (count - newest..count).collect();
+    order.extend(spaced(count - newest, limit - newest));
+    let mut taken = vec![false; count];
+    for &at in &order {
+        taken[at] = true;
+    }
+    order.extend((0..count).filter(|&at| !taken[at]));
+    order
+}

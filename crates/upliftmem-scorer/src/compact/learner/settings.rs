@@ -1,0 +1,61 @@
+//! How the compact model learns, and what a fit reports.
+
+use serde::{Deserialize, Serialize};
+
+use super::super::{kernel::LabelKind, parameters::Parameters, space::Sharpening};
+
+/// How the compact model learns.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct CompactSettings {
+    /// What labels measure.
+    pub labels: LabelKind,
+    /// Whether gains stay within what a task has left to gain (smoothed labels only).
+    pub headroom: bool,
+    /// Labels up to which conditioning is exact; beyond, it goes through inducing rows.
+    pub exact_max: usize,
+    /// Number of inducing rows.
+    pub inducing_max: usize,
+    /// Labels that hyper-parameters are chosen on: evenly spaced ones, if there are more.
+    pub evidence_max: usize,
+    /// Evaluations of the marginal likelihood in the final search.
+    pub evaluations_max: usize,
+    /// How texts are placed among tasks; chosen by marginal likelihood if not given.
+    pub sharpening: Option<Sharpening>,
+    /// Growth of the number of labels that makes a refit worthwhile.
+    pub refit_growth: f64,
+}
+
+impl Default for CompactSettings {
+    fn default() -> Self {
+        Self {
+            labels: LabelKind::Smoothed,
+            headroom: true,
+            exact_max: 3_000,
+            inducing_max: 1_500,
+            evidence_max: 500,
+            evaluations_max: 24,
+            sharpening: None,
+            refit_growth: 1.25,
+        }
+    }
+}
+
+/// What a refit did.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FitReport {
+    /// Labels in all.
+    pub labels: usize,
+    /// Labels that the hyper-parameters were chosen on.
+    pub evidence_labels: usize,
+    /// Evaluations of the marginal likelihood.
+    pub evaluations: usize,
+    /// Log marginal likelihood of those labels, at the hyper-parameters chosen.
+    pub log_evidence: f64,
+    /// How texts are compared: chosen by marginal likelihood too.
+    pub sharpening: Sharpening,
+    /// The hyper-parameters.
+    pub parameters: Parameters,
+    /// With inducing rows, the share of the labels' prior variance that they can not express.
+    pub inexpressible: Option<f64>,
+}
