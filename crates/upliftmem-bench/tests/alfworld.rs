@@ -4,11 +4,13 @@
 //! `alfworld/transcripts.jsonl.gz`. Without it these tests say so and stop.
 #![allow(clippy::unwrap_used)]
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{BufRead, BufReader};
-use std::path::PathBuf;
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
 
+use proptest::prelude::*;
 use serde::Deserialize;
 use upliftmem_bench::alfworld::{Game, Split, TaskKind, visit_games};
 
@@ -42,7 +44,7 @@ fn data() -> Option<PathBuf> {
     folder
 }
 
-fn games(folder: &std::path::Path) -> PathBuf {
+fn games(folder: &Path) -> PathBuf {
     let archive = folder.join("games.tar.xz");
     if archive.is_file() {
         archive
@@ -51,7 +53,7 @@ fn games(folder: &std::path::Path) -> PathBuf {
     }
 }
 
-fn recordings(folder: &std::path::Path) -> BTreeMap<String, Vec<Recording>> {
+fn recordings(folder: &Path) -> BTreeMap<String, Vec<Recording>> {
     let file = File::open(folder.join("transcripts.jsonl.gz")).unwrap();
     let mut by_game: BTreeMap<String, Vec<Recording>> = BTreeMap::new();
     for line in BufReader::new(flate2::read::MultiGzDecoder::new(file)).lines() {
@@ -153,4 +155,70 @@ fn every_walkthrough_wins_and_all_games_are_there() {
     assert_eq!(splits, BTreeMap::from(official));
     let counts = TaskKind::ALL.map(|kind| kinds[&kind]);
     assert_eq!(counts, [895, 745, 523, 607, 899, 358]);
+}
+
+/// The bytes of one official game.
+fn official_file(folder: &Path) -> Vec<u8> {
+    let archive = games(folder);
+    let mut json = Vec::new();
+    if archive.is_dir() {
+        let mut place = archive.join("valid_seen");
+        while place.is_dir() {
+            let mut inside: Vec<_> = fs::read_dir(&place)
+                .unwrap()
+                .map(|entry| entry.unwrap().path())
+                .collect();
+            inside.sort();
+            place = inside
+                .into_iter()
+                .find(|path| path.is_dir() || path.ends_with("game.tw-pddl"))
+                .unwrap();
+        }
+        return fs::read(place).unwrap();
+    }
+    let reader = lzma_rust2::XzReader::new(BufReader::new(File::open(archive).unwrap()), true);
+    let mut archive = tar::Archive::new(reader);
+    let mut entries = archive.entries().unwrap().map(Result::unwrap);
+    let mut game = entries
+        .find(|entry| entry.path().unwrap().ends_with("game.tw-pddl"))
+        .unwrap();
+    game.read_to_end(&mut json).unwrap();
+    json
+}
+
+/// A whole official file with a few bytes changed and a piece cut out: it plays, or the error names file and place.
+#[test]
+fn mutated_official_files_never_panic() {
+    let Some(folder) = data() else { return };
+    let json = official_file(&folder);
+    let mutation = (
+        any::<prop::sample::Index>(),
+        0_usize..60,
+        prop::collection::vec(any::<prop::sample::Index>(), 0..4),
+    );
+    let config = ProptestConfig {
+        failure_persistence: None,
+        ..ProptestConfig::with_cases(300)
+    };
+    let accepted = Cell::new(0);
+    proptest!(config, |((start, length, places) in mutation, byte in any::<u8>())| {
+        let mut json = json.clone();
+        let start = start.index(json.len());
+        json.drain(start..(start + length).min(json.len()));
+        for place in places {
+            let place = place.index(json.len());
+            json[place] = byte;
+        }
+        match Game::from_json("mutated", "mutated.tw-pddl", &json) {
+            Ok(game) => {
+                accepted.set(accepted.get() + 1);
+                let mut episode = game.start();
+                for command in game.walkthrough() {
+                    episode.step(command);
+                }
+            }
+            Err(error) => prop_assert!(error.to_string().starts_with("mutated.tw-pddl: "), "{error}"),
+        }
+    });
+    assert!(accepted.get() < 300, "no mutation was noticed");
 }

@@ -26,6 +26,8 @@ mod goal;
 mod names;
 mod problem;
 mod sexpr;
+#[cfg(test)]
+mod tests;
 mod text;
 
 pub use data::{Split, visit_games};

@@ -150,9 +150,8 @@ fn examined(game: &Game, state: &State, object: usize) -> String {
         (false, false, false) => "",
     };
     match (adjective, is.is_sliced) {
-        ("", true) if traits.is_toggleable && is.is_toggled => format!("This {name} is on."),
-        ("", true) if traits.is_sliceable => format!("This is a sliced {name}."),
         ("", _) if traits.is_toggleable && is.is_toggled => format!("This {name} is on."),
+        ("", true) if traits.is_sliceable => format!("This is a sliced {name}."),
         ("", _) => format!("There's nothing special about {name}."),
         (adjective, true) => format!("This is a {adjective} sliced {name}."),
         (adjective, false) => format!("This is a {adjective} {name}."),
