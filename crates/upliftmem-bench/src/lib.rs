@@ -17,6 +17,7 @@
 //! # Ok::<(), upliftmem_core::InvalidInput>(())
 //! ```
 
+pub mod alfworld;
 pub mod baselines;
 pub mod learning;
 mod lexical;
