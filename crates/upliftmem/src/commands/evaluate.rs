@@ -210,12 +210,12 @@ pub(crate) fn table(evaluation: &Evaluation) -> String {
         });
         table.row(vec![
             arm.name.clone(),
-            format!("{:.1} %", 100.0 * arm.performance),
+            format!("{:.0} %", 100.0 * arm.performance),
             match arm.deviation {
-                Some(deviation) => format!("{:.3} ±{deviation:.3}", arm.utility),
-                None => format!("{:.3}", arm.utility),
+                Some(deviation) => format!("{:.2} ±{deviation:.2}", arm.utility),
+                None => format!("{:.2}", arm.utility),
             },
-            signed(arm.uplift),
+            format!("{:+.2}", arm.uplift),
             interval,
             format!("{:.0} %", 100.0 * arm.harmed),
             format!("{:.0} %", 100.0 * arm.abstained),
