@@ -15,10 +15,7 @@ use upliftmem_engine::{
 use upliftmem_store::RecallMode;
 
 use super::train::{Show, tasks_of};
-use crate::{
-    context::Context,
-    output::{Table, signed},
-};
+use crate::{context::Context, output::Table};
 
 /// Every method, in the order of the table.
 pub(crate) const METHODS: [&str; 6] = ["none", "random", "bm25", "dense", "per-memory", "uplift"];
