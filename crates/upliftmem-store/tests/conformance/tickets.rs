@@ -135,10 +135,10 @@ pub(crate) async fn what_a_killed_worker_held_comes_back_untried(store: TestStor
         assert_eq!(u64::from(leased.lease.attempt), attempt);
         assert_eq!(store.take_back(&alice(), "b").await.unwrap(), 0);
         assert_eq!(store.take_back(&alice(), "a").await.unwrap(), 1);
-        assert!(
-            store.fail(&alice(), leased.lease, "late").await.is_err(),
-            "it is not its any more"
-        );
+        let late = store
+            .heartbeat(&alice(), at(attempt), leased.lease, Duration::from_secs(1))
+            .await;
+        assert!(late.is_err(), "it is not its any more");
     }
     let leased = store.lease(&alice(), at(9), lease_request("b", 5)).await.unwrap();
     assert_eq!(leased.len(), 1);
