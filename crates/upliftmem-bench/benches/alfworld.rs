@@ -1,6 +1,6 @@
 //! How fast the native ALFWorld plays: `cargo bench -p upliftmem-bench --bench alfworld`.
 //!
-//! Plays the games of the two unseen-task splits, from the folder `UPLIFTMEM_BENCH_DATA` (see `tests/alfworld.rs`): each
+//! Plays the games of the two unseen-task splits, from the folder `UPLIFTMEM_BENCH_DIR` (see `tests/alfworld.rs`): each
 //! game's walkthrough, and random admissible commands. An item is one step: text, admissible commands and verdict.
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
@@ -16,7 +16,7 @@ use upliftmem_bench::alfworld::{Game, Split, visit_games};
 const RANDOM_STEPS: usize = 50;
 
 static FOLDER: LazyLock<Option<PathBuf>> = LazyLock::new(|| {
-    let folder = PathBuf::from(std::env::var_os("UPLIFTMEM_BENCH_DATA")?).join("alfworld");
+    let folder = PathBuf::from(std::env::var_os("UPLIFTMEM_BENCH_DIR")?).join("alfworld");
     folder.is_dir().then_some(folder)
 });
 
@@ -34,7 +34,7 @@ static GAMES: LazyLock<Vec<Game>> = LazyLock::new(|| {
 
 fn main() {
     if GAMES.is_empty() {
-        eprintln!("skipped: UPLIFTMEM_BENCH_DATA does not name a folder with the games in `alfworld`");
+        eprintln!("skipped: UPLIFTMEM_BENCH_DIR does not name a folder with the games in `alfworld`");
         return;
     }
     divan::main();

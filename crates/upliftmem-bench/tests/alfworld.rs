@@ -1,6 +1,6 @@
 //! The native ALFWorld against recordings of the official one.
 //!
-//! Needs the data: a folder `UPLIFTMEM_BENCH_DATA` with `alfworld/games.tar.xz` (or the unpacked splits in `alfworld/`) and
+//! Needs the data: a folder `UPLIFTMEM_BENCH_DIR` with `alfworld/games.tar.xz` (or the unpacked splits in `alfworld/`) and
 //! `alfworld/transcripts.jsonl.gz`. Without it these tests say so and stop.
 #![allow(clippy::unwrap_used)]
 
@@ -33,12 +33,12 @@ struct RecordedStep {
 }
 
 fn data() -> Option<PathBuf> {
-    let folder = std::env::var_os("UPLIFTMEM_BENCH_DATA").map(|data| PathBuf::from(data).join("alfworld"));
+    let folder = std::env::var_os("UPLIFTMEM_BENCH_DIR").map(|data| PathBuf::from(data).join("alfworld"));
     let folder = folder.filter(|folder| folder.is_dir());
     if folder.is_none() {
         #[allow(clippy::print_stderr)]
         {
-            eprintln!("skipped: UPLIFTMEM_BENCH_DATA does not name a folder with `alfworld` in it");
+            eprintln!("skipped: UPLIFTMEM_BENCH_DIR does not name a folder with `alfworld` in it");
         }
     }
     folder
