@@ -27,3 +27,4 @@ pub(crate) use learner::{CompactParts, Fitted, LabelParts};
 pub use parameters::{Parameter, Parameters};
 pub use snapshot::CompactScorer;
 pub use space::Sharpening;
+pub(crate) use space::dot;

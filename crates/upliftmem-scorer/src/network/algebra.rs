@@ -3,6 +3,8 @@
 //! Weights are stored input by input. Every output is summed in one order, whatever the batch and the processor, so
 //! that values are the same to the bit.
 
+use crate::compact::dot;
+
 /// `out += x W`.
 #[inline(always)]
 pub(super) fn forward(out: &mut [f64], x: &[f64], weights: &[f64]) {
@@ -46,21 +48,6 @@ pub(super) fn add_scaled(out: &mut [f64], factor: f64, x: &[f64]) {
     for (entry, value) in out.iter_mut().zip(x) {
         *entry += factor * value;
     }
-}
-
-/// The inner product, in eight lanes.
-#[inline(always)]
-pub(super) fn dot(a: &[f64], b: &[f64]) -> f64 {
-    let mut lanes = [0.0; 8];
-    let (a_chunks, a_rest) = a.as_chunks::<8>();
-    let (b_chunks, b_rest) = b.as_chunks::<8>();
-    for (x, y) in a_chunks.iter().zip(b_chunks) {
-        for lane in 0..8 {
-            lanes[lane] += x[lane] * y[lane];
-        }
-    }
-    let rest: f64 = a_rest.iter().zip(b_rest).map(|(x, y)| x * y).sum();
-    lanes.iter().sum::<f64>() + rest
 }
 
 /// 1 / (1 + exp(-x)) without overflow.

@@ -2,9 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::algebra::dot;
 use crate::{
     Embedding,
+    compact::dot,
     error::{Result, invalid},
 };
 
