@@ -160,20 +160,9 @@ pub struct TicketFilter {
     pub after: Option<RolloutId>,
 }
 
-/// The word under which a purpose is stored.
-pub(crate) const fn purpose_word(purpose: Purpose) -> &'static str {
-    match purpose {
-        Purpose::Reference => "reference",
-        Purpose::Retrieval => "retrieval",
-        Purpose::Probe => "probe",
-        Purpose::Validation => "validation",
-        Purpose::Evaluation => "evaluation",
-    }
-}
-
 pub(crate) fn parse_purpose(word: &str) -> Result<Purpose> {
     Purpose::ALL
         .into_iter()
-        .find(|&purpose| purpose_word(purpose) == word)
+        .find(|&purpose| purpose.name() == word)
         .ok_or_else(|| Error::Corrupt(format!("purpose {word:?}")))
 }

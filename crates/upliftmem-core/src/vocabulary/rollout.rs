@@ -30,6 +30,17 @@ impl Purpose {
         Self::Validation,
         Self::Evaluation,
     ];
+
+    /// The word that is stored and shown.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Reference => "reference",
+            Self::Retrieval => "retrieval",
+            Self::Probe => "probe",
+            Self::Validation => "validation",
+            Self::Evaluation => "evaluation",
+        }
+    }
 }
 
 /// One execution that is wanted: this task with this set, by this executor.

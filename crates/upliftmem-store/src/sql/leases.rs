@@ -8,7 +8,6 @@ use crate::{
     Actor, AfterFailure, Completion, ExecutionReport, Lease, LeaseRequest, LeasedTicket, Scope, StoreLimits,
     Ticket, TicketState, Timestamp,
     error::{Error, Result},
-    ticket::purpose_word,
 };
 
 /// Hands out the oldest tickets that nobody holds.
@@ -25,7 +24,7 @@ pub(crate) fn lease(
     let mut values = vec![row.number.into()];
     let mut condition = String::new();
     if let Some(purpose) = request.purpose {
-        values.push(purpose_word(purpose).into());
+        values.push(purpose.name().into());
         condition.push_str(" AND purpose = $2");
     }
     let query = format!(

@@ -7,7 +7,7 @@ use crate::{
     NewTicket, Scope, StoreLimits, StoredTicket, Ticket, TicketFilter, TicketState, Timestamp,
     error::{Error, Result},
     memory::check_name,
-    ticket::{parse_purpose, purpose_word},
+    ticket::parse_purpose,
 };
 
 pub(crate) const TICKET: &str = "rollout, task, members, purpose, executor, seed, state, attempts, attempts_max, worker, \
@@ -142,7 +142,7 @@ pub(crate) fn insert(
         id(rollout.id.as_u128()),
         id(rollout.task.as_u128()),
         members.into(),
-        purpose_word(rollout.purpose).into(),
+        rollout.purpose.name().into(),
         rollout.executor.as_str().into(),
         rollout.seed.cast_signed().into(),
         state.as_str().into(),
@@ -189,7 +189,7 @@ pub(crate) fn list(
         condition.push_str(&format!(" AND state = ${}", values.len()));
     }
     if let Some(purpose) = filter.purpose {
-        values.push(purpose_word(purpose).into());
+        values.push(purpose.name().into());
         condition.push_str(&format!(" AND purpose = ${}", values.len()));
     }
     let query = format!(
