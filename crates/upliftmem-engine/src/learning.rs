@@ -3,12 +3,16 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use serde_json::{Map, json};
-use upliftmem_core::{MemoryId, TaskId};
-use upliftmem_scorer::{CompactLearner, CompactSettings, Label, LabelKind, ScorerVersion};
+use sha2::{Digest, Sha256};
+use upliftmem_core::{MemoryId, MemorySet, TaskId};
+use upliftmem_scorer::{
+    CompactLearner, CompactSettings, FitReport, Label, LabelKind, Parameter, ScorerVersion,
+};
 
 use crate::{
     error::Result,
     scoring::BelievingScorer,
+    seeds::hexadecimal,
     state::{Labelled, Learned},
     texts::{KnownMemory, KnownTask},
 };
@@ -27,6 +31,8 @@ pub(crate) struct Learning {
     settings: CompactSettings,
     learner: CompactLearner,
     learned: Learned,
+    /// The last choice of hyper-parameters.
+    fit: Option<FitReport>,
 }
 
 impl Learning {
@@ -36,6 +42,7 @@ impl Learning {
             learner: CompactLearner::new(settings)?,
             settings,
             learned: Learned::default(),
+            fit: None,
         })
     }
 
@@ -49,7 +56,7 @@ impl Learning {
         self.learner = CompactLearner::new(self.settings)?;
         self.take(&labels[..learned.fitted], 0, texts, true)?;
         if learned.fitted > 0 {
-            self.learner.refit()?;
+            self.fit = Some(self.learner.refit()?);
         }
         let rest = &labels[learned.fitted..learned.labels];
         self.take(rest, learned.fitted, texts, false)?;
@@ -74,6 +81,7 @@ impl Learning {
             fitted = labels.len();
             report.insert("log_evidence".into(), json!(fit.log_evidence));
             report.insert("evaluations".into(), json!(fit.evaluations));
+            self.fit = Some(fit);
         } else {
             let new = &labels[self.learned.labels..];
             self.take(new, self.learned.labels, texts, false)?;
@@ -84,6 +92,30 @@ impl Learning {
             fitted,
         };
         Ok((self.learned, report))
+    }
+
+    /// A hash of all that decides the scorer's values: the labels it rests on and the hyper-parameters.
+    pub(crate) fn digest(&self, labels: &[Labelled]) -> String {
+        let mut hash = Sha256::new();
+        for label in labels {
+            let (task, set, utility) = match label {
+                Labelled::Reference(seen) => (seen.task, &MemorySet::EMPTY, seen.utility),
+                Labelled::Observation(seen) => (seen.task, &seen.set, seen.utility),
+            };
+            hash.update(task.as_u128().to_le_bytes());
+            hash.update((set.len() as u64).to_le_bytes());
+            for id in set {
+                hash.update(id.as_u128().to_le_bytes());
+            }
+            hash.update(utility.get().to_le_bytes());
+        }
+        if let Some(fit) = &self.fit {
+            hash.update(format!("{:?}", fit.sharpening));
+            for value in Parameter::ALL.map(|parameter| fit.parameters.get(parameter)) {
+                hash.update(value.to_le_bytes());
+            }
+        }
+        hexadecimal(&hash.finalize())
     }
 
     /// The scorer as it stands.

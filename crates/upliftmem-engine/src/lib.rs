@@ -7,6 +7,7 @@
 mod acquire;
 mod error;
 mod evaluate;
+mod journal;
 mod learning;
 mod online;
 mod report;

@@ -7,9 +7,9 @@ use upliftmem_core::{
     MemoryId, Observation, Purpose, TaskId,
     statistics::{Interval, Summary},
 };
-use upliftmem_store::{EntryKind, JournalEntry, JournalFilter, Scope, Store, TicketFilter, TicketState};
+use upliftmem_store::{EntryKind, JournalEntry, Scope, Store, TicketFilter, TicketState};
 
-use crate::error::Result;
+use crate::{error::Result, journal::each_entry};
 
 /// What executions with one memory say about it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -69,29 +69,18 @@ pub async fn help_report(store: &Arc<dyn Store>, scope: &Scope) -> Result<HelpRe
     let mut observations: Vec<Observation> = Vec::new();
     let mut answered = (0_usize, 0_usize);
     for kind in [EntryKind::Observation, EntryKind::Retrieval] {
-        let mut after = 0;
-        loop {
-            let filter = JournalFilter {
-                kind: Some(kind),
-                task: None,
-                after,
-            };
-            let page = store
-                .list_entries(scope, filter, store.limits().page_rows_max)
-                .await?;
-            let Some(last) = page.last() else { break };
-            after = last.sequence;
-            for journaled in page {
-                match journaled.entry {
-                    JournalEntry::Observation(seen) => observations.push(seen),
-                    JournalEntry::Retrieval(record) => {
-                        answered.0 += 1;
-                        answered.1 += usize::from(record.set.is_empty());
-                    }
-                    _ => {}
+        each_entry(store.as_ref(), scope, Some(kind), |entry| {
+            match entry {
+                JournalEntry::Observation(seen) => observations.push(seen),
+                JournalEntry::Retrieval(record) => {
+                    answered.0 += 1;
+                    answered.1 += usize::from(record.set.is_empty());
                 }
+                _ => {}
             }
-        }
+            Ok(())
+        })
+        .await?;
     }
     let of = |purpose: Purpose| -> Vec<f64> {
         let some = observations.iter().filter(|seen| seen.purpose == purpose);

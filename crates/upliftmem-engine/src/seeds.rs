@@ -92,6 +92,11 @@ impl Seeds {
     }
 }
 
+/// Bytes as lower-case hexadecimal digits.
+pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -2,61 +2,62 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use upliftmem_core::TaskId;
+use upliftmem_core::{ReferenceId, TaskId};
 use upliftmem_scorer::CompactSettings;
-use upliftmem_store::{JournalEntry, JournalFilter, Scope, Store};
+use upliftmem_store::{JournalEntry, Scope, Store};
 
 use crate::{
     error::Result,
+    journal::each_entry,
     learning::{Learning, LearningTexts, memories_of},
     scoring::BelievingScorer,
     state::{Labelled, Learned},
     texts::Texts,
 };
 
-/// Every label of a scope, in order.
-pub async fn labels_of(store: &dyn Store, scope: &Scope) -> Result<Vec<Labelled>> {
-    let mut labels = Vec::new();
-    let mut after = 0;
-    loop {
-        let filter = JournalFilter {
-            after,
-            ..JournalFilter::default()
-        };
-        let page = store
-            .list_entries(scope, filter, store.limits().page_rows_max)
-            .await?;
-        let Some(last) = page.last() else {
-            return Ok(labels);
-        };
-        after = last.sequence;
-        for journaled in page {
-            match journaled.entry {
-                JournalEntry::Reference(reference) => labels.push(Labelled::Reference(reference)),
-                JournalEntry::Observation(seen) => labels.push(Labelled::Observation(seen)),
-                _ => {}
+/// Every label of a scope by the executor that it is of, each in order: outcomes of different executors are never
+/// compared.
+pub async fn labels_of(store: &dyn Store, scope: &Scope) -> Result<BTreeMap<String, Vec<Labelled>>> {
+    let mut labels: BTreeMap<String, Vec<Labelled>> = BTreeMap::new();
+    let mut executors: BTreeMap<ReferenceId, String> = BTreeMap::new();
+    each_entry(store, scope, None, |entry| {
+        match entry {
+            JournalEntry::Reference(reference) => {
+                executors.insert(reference.id, reference.executor.clone());
+                let own = labels.entry(reference.executor.clone()).or_default();
+                own.push(Labelled::Reference(reference));
             }
+            JournalEntry::Observation(seen) => {
+                if let Some(executor) = executors.get(&seen.reference) {
+                    let own = labels.entry(executor.clone()).or_default();
+                    own.push(Labelled::Observation(seen));
+                }
+            }
+            _ => {}
         }
-    }
+        Ok(())
+    })
+    .await?;
+    Ok(labels)
 }
 
-/// The scorer that all labels so far make; one that knows nothing abstains.
+/// The scorer that labels make; one that knows nothing abstains.
 pub async fn active_scorer(
     store: &Arc<dyn Store>,
     scope: &Scope,
     texts: &Texts,
     settings: CompactSettings,
+    labels: &[Labelled],
 ) -> Result<Arc<dyn BelievingScorer>> {
-    let labels = labels_of(store.as_ref(), scope).await?;
     let mut learning = Learning::new(settings)?;
     if !labels.is_empty() {
-        let known = learning_texts(store, scope, texts, &labels).await?;
+        let known = learning_texts(store, scope, texts, labels).await?;
         let learned = Learned {
             version: labels.len() as u64,
             labels: labels.len(),
             fitted: labels.len(),
         };
-        learning.restore(&labels, learned, &known)?;
+        learning.restore(labels, learned, &known)?;
     }
     Ok(learning.publish())
 }

@@ -7,10 +7,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
 use upliftmem_core::{Observation, Reference, RetrievalPath, Schedule, ScheduleStep, TaskId, WindowEntry};
-use upliftmem_store::{EntryKind, JournalEntry, JournalFilter, RecordedPath, Scope, Store, TrainingEvent};
+use upliftmem_store::{EntryKind, JournalEntry, RecordedPath, Scope, Store, TrainingEvent};
 
 use crate::{
     error::{Error, Result},
+    journal::each_entry,
     settings::RetrievalSettings,
 };
 
@@ -75,21 +76,7 @@ impl RunState {
 
     /// Goes through the journal.
     pub async fn load(&mut self, store: &dyn Store, scope: &Scope) -> Result<()> {
-        let mut after = 0;
-        loop {
-            let filter = JournalFilter {
-                after,
-                ..JournalFilter::default()
-            };
-            let page = store
-                .list_entries(scope, filter, store.limits().page_rows_max)
-                .await?;
-            let Some(last) = page.last() else { return Ok(()) };
-            after = last.sequence;
-            for journaled in &page {
-                self.take(&journaled.entry)?;
-            }
-        }
+        each_entry(store, scope, None, |entry| self.take(&entry)).await
     }
 
     /// Takes one entry of the journal.
@@ -104,7 +91,11 @@ impl RunState {
                     .or_insert_with(|| reference.clone());
                 self.labels.push(Labelled::Reference(reference.clone()));
             }
-            JournalEntry::Observation(observation) if self.seen.insert(observation.id.as_u128()) => {
+            // Outcomes of another executor are not comparable: their references were not taken.
+            JournalEntry::Observation(observation)
+                if self.seen.contains(&observation.reference.as_u128())
+                    && self.seen.insert(observation.id.as_u128()) =>
+            {
                 self.labels.push(Labelled::Observation(observation.clone()));
             }
             JournalEntry::Path(recorded) => self.take_path(recorded),

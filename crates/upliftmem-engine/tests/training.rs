@@ -139,6 +139,53 @@ async fn a_budget_is_never_exceeded_and_a_larger_one_goes_on() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_batch_that_budgets_cut_is_bought_to_its_end() {
+    let store = open(SqlitePlace::Memory).await;
+    fill(&store).await;
+    let mood = Arc::new(Mood::default());
+    // So many budgets, five apart, that several end within a batch of ten probes.
+    for most in (60..=140).step_by(5).chain([0]) {
+        let mut settings = settings();
+        settings.training.max_executions = most;
+        let trained = trainer(&store, &mood, settings).train(&|_| {}).await.unwrap();
+        if most == 0 {
+            assert_eq!(trained.report.ledger["probe"].executions, 20);
+            assert_eq!(trained.report.end, RunEnd::Finished);
+        }
+    }
+    assert_eq!(
+        store.ledger(&scope()).await.unwrap().training().executions,
+        mood.executed.load(Ordering::SeqCst),
+        "nothing was executed twice"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn outcomes_of_another_executor_are_not_learned_from() {
+    let store = open(SqlitePlace::Memory).await;
+    fill(&store).await;
+    let mood = Arc::new(Mood::default());
+    let alone = trainer(&store, &mood, settings()).train(&|_| {}).await.unwrap();
+    let both = open(SqlitePlace::Memory).await;
+    fill(&both).await;
+    let mut other = trainer(&both, &mood, settings());
+    other.run = "other".into();
+    other.rollouts.executor = Arc::new(support::Renamed(support::SmallWorld {
+        mood: Arc::clone(&mood),
+    }));
+    other.train(&|_| {}).await.unwrap();
+    let beside = trainer(&both, &mood, settings()).train(&|_| {}).await.unwrap();
+    assert_eq!(beside.report.labels, alone.report.labels);
+    assert_eq!(beside.report.scorer, alone.report.scorer);
+    assert_eq!(beside.report.retrieval_uplift, alone.report.retrieval_uplift);
+    let labels = upliftmem_engine::labels_of(both.as_ref(), &scope())
+        .await
+        .unwrap();
+    let executors: Vec<&str> = labels.keys().map(String::as_str).collect();
+    assert_eq!(executors, ["another-world", "small-world"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_failed_is_never_a_label() {
     let store = open(SqlitePlace::Memory).await;
     fill(&store).await;

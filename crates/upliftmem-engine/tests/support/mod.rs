@@ -81,6 +81,20 @@ impl Executor for SmallWorld {
     }
 }
 
+/// The same world under another name.
+pub(crate) struct Renamed(pub(crate) SmallWorld);
+
+#[async_trait]
+impl Executor for Renamed {
+    fn name(&self) -> &str {
+        "another-world"
+    }
+
+    async fn execute(&self, request: &ExecutionRequest) -> Result<Execution, ExecutorError> {
+        self.0.execute(request).await
+    }
+}
+
 pub(crate) fn tasks(prefix: &str, count: usize) -> Vec<Task> {
     (0..count)
         .map(|number| {

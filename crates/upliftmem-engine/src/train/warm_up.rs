@@ -1,0 +1,82 @@
+//! Bootstrap and warm-up: random sets of seed tasks, and the first version.
+
+use std::collections::BTreeSet;
+
+use rand::{Rng, RngExt};
+use serde_json::json;
+use upliftmem_core::{MemorySet, Purpose, SearchSpace};
+
+use super::run::Running;
+use crate::{error::Result, texts::Offer};
+
+impl Running<'_> {
+    /// Random sets of seed tasks, and the first version. Paper: Bootstrap and value-only warm-up.
+    pub(super) async fn warm_up(&mut self) -> Result<bool> {
+        let tasks = self.trainer.seed_tasks.clone();
+        let known = self.trainer.texts.tasks(&tasks).await?;
+        let offers = self.recall_all(&known).await?;
+        let executor = self.trainer.rollouts.executor.name();
+        let mut wanted = Vec::new();
+        for ((place, task), offer) in (0..).zip(&tasks).zip(&offers) {
+            wanted.extend(self.missing_reference(task.id));
+            let mut rng = self.seeds.rng("bootstrap", place);
+            for index in 0..self.trainer.settings.training.bootstrap_sets as u64 {
+                let set = self.random_set(offer, &mut rng);
+                if !set.is_empty() {
+                    wanted.push(self.seeds.rollout(
+                        Purpose::Retrieval,
+                        (place, index),
+                        executor,
+                        task.id,
+                        &set,
+                    ));
+                }
+            }
+        }
+        let mut seen = BTreeSet::new();
+        wanted.retain(|rollout| seen.insert(rollout.id));
+        let affordable = self.affordable(&wanted);
+        let complete = affordable == wanted.len();
+        wanted.truncate(affordable);
+        let settled = self.settle("warm-up", &wanted).await?;
+        let mut entries = self.labels(&wanted, &settled)?;
+        if !complete {
+            self.commit(entries).await?;
+            return Ok(false);
+        }
+        let done = self
+            .state
+            .event("warm-up", "warm-up", json!({ "tasks": tasks.len() }));
+        if entries.is_empty() && self.state.labels.is_empty() {
+            entries.push(done);
+            self.commit(entries).await?;
+            return Ok(true);
+        }
+        self.commit(entries).await?;
+        self.update(None, vec![done]).await?;
+        Ok(true)
+    }
+
+    fn random_set(&self, offer: &Offer, rng: &mut impl Rng) -> MemorySet {
+        let candidates = offer.pool.candidates();
+        let settings = &self.trainer.settings;
+        let most = settings
+            .training
+            .bootstrap_members_max
+            .min(settings.retrieval.memories_max)
+            .min(candidates.len());
+        if most == 0 {
+            return MemorySet::EMPTY;
+        }
+        let size = rng.random_range(1..=most);
+        let space = SearchSpace::new(&offer.pool, settings.retrieval.limits());
+        let mut set = MemorySet::EMPTY;
+        for _ in 0..size {
+            let larger = set.with(candidates[rng.random_range(0..candidates.len())].id);
+            if space.check(&larger).is_ok() {
+                set = larger;
+            }
+        }
+        set
+    }
+}
