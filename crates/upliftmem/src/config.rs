@@ -233,6 +233,19 @@ impl Config {
     }
 }
 
+/// The variables of the environment that may be settings.
+pub(crate) fn environment() -> Result<Vec<(String, String)>> {
+    let ours = std::env::vars_os().filter_map(|(name, value)| {
+        let name = name.into_string().ok()?;
+        name.starts_with("UPLIFTMEM_").then_some((name, value))
+    });
+    ours.map(|(name, value)| match value.into_string() {
+        Ok(value) => Ok((name, value)),
+        Err(_) => bail!("{name}: its value is not Unicode text"),
+    })
+    .collect()
+}
+
 /// The file in this directory or the nearest one above it.
 fn nearest_file() -> Option<PathBuf> {
     let here = std::env::current_dir().ok()?;
@@ -252,7 +265,7 @@ fn section_and_key(name: &str) -> Result<Option<(String, String)>> {
     let Some(rest) = name.strip_prefix("UPLIFTMEM_") else {
         return Ok(None);
     };
-    if OWN.contains(&name) {
+    if OWN.contains(&name) || rest.starts_with("BENCH_") {
         return Ok(None);
     }
     let rest = rest.to_lowercase();
@@ -349,6 +362,7 @@ mod tests {
             ("UPLIFTMEM_RETRIEVAL_CANDIDATES".to_owned(), "20".to_owned()),
             ("UPLIFTMEM_RETRIEVAL_BEAM_WIDTH".to_owned(), "4".to_owned()),
             ("UPLIFTMEM_LOG".to_owned(), "debug".to_owned()),
+            ("UPLIFTMEM_BENCH_DIR".to_owned(), "data".to_owned()),
             ("HOME".to_owned(), "/".to_owned()),
         ];
         let config = Config::load(Some(&file), &environment, &["retrieval.candidates=30".into()]).unwrap();

@@ -9,7 +9,9 @@ use upliftmem_bench::{
     worlds::{World, WorldKind},
 };
 use upliftmem_core::Task;
-use upliftmem_engine::{BelievingScorer, Retriever, Rollouts, Texts, Trainer, active_scorer};
+use upliftmem_engine::{
+    BelievingScorer, Labelled, Retriever, Rollouts, Texts, Trainer, active_scorer, labels_of,
+};
 use upliftmem_scorer::{
     embedder::{Embedder, HashEmbedder, HttpEmbedder, HttpSettings},
     models::{ModelLibrary, open_directory},
@@ -20,6 +22,9 @@ use crate::{
     config::{Config, EmbedderKind, ExecutorKind},
     output::Output,
 };
+
+/// The name of an agent that reports outcomes by itself.
+const AGENT: &str = "agent";
 
 /// Everything a command needs.
 pub(crate) struct Context {
@@ -35,7 +40,7 @@ impl Context {
     pub(crate) async fn open(config: Config, output: Output) -> Result<Self> {
         let scope = Scope::new(config.scope.clone())?;
         let store = open_store(&config, false).await?;
-        let embedder = open_embedder(&config, output)?;
+        let embedder = open_embedder(&config)?;
         let texts = Arc::new(Texts::new(Arc::clone(&store), scope.clone(), embedder));
         Ok(Self {
             config,
@@ -82,10 +87,28 @@ impl Context {
         })
     }
 
-    /// The scorer that all labels so far make.
+    /// The name under which outcomes are compared: the configured executor's, or that of an agent that reports them.
+    pub(crate) fn agent(&self) -> Result<String> {
+        Ok(match self.config.executor.kind {
+            ExecutorKind::None => AGENT.to_owned(),
+            _ => self.executor()?.name().to_owned(),
+        })
+    }
+
+    /// The labels to learn from: the configured executor's; without one, those of whichever has most.
+    pub(crate) async fn labels(&self) -> Result<Vec<Labelled>> {
+        let mut all = labels_of(self.store.as_ref(), &self.scope).await?;
+        if self.config.executor.kind != ExecutorKind::None {
+            return Ok(all.remove(&self.agent()?).unwrap_or_default());
+        }
+        let most = all.into_values().max_by_key(Vec::len);
+        Ok(most.unwrap_or_default())
+    }
+
+    /// The scorer that the labels so far make.
     pub(crate) async fn scorer(&self) -> Result<Arc<dyn BelievingScorer>> {
-        let compact = self.config.scorer.compact()?;
-        Ok(active_scorer(&self.store, &self.scope, &self.texts, compact).await?)
+        let (compact, labels) = (self.config.scorer.compact()?, self.labels().await?);
+        Ok(active_scorer(&self.store, &self.scope, &self.texts, compact, &labels).await?)
     }
 
     pub(crate) async fn retriever(&self) -> Result<Retriever> {
@@ -128,7 +151,7 @@ pub(crate) fn model_library() -> ModelLibrary {
     ModelLibrary::new(root)
 }
 
-fn open_embedder(config: &Config, output: Output) -> Result<Arc<dyn Embedder>> {
+fn open_embedder(config: &Config) -> Result<Arc<dyn Embedder>> {
     let settings = &config.embedder;
     Ok(match settings.kind {
         EmbedderKind::Hash => Arc::new(HashEmbedder::default()),
@@ -143,14 +166,8 @@ fn open_embedder(config: &Config, output: Output) -> Result<Arc<dyn Embedder>> {
             }
             Arc::new(HttpEmbedder::connect(http)?)
         }
-        EmbedderKind::Auto => {
-            let auto = model_library().auto()?;
-            if let Some(fallback) = &auto.fallback {
-                tracing::debug!("{}", fallback.lost);
-            }
-            let _ = output;
-            Arc::from(auto.embedder)
-        }
+        // What is lost without a model is told by `init` and `doctor`, not by every command.
+        EmbedderKind::Auto => Arc::from(model_library().auto()?.embedder),
     })
 }
 

@@ -11,7 +11,7 @@ use upliftmem_bench::{
 };
 use upliftmem_core::{MemoryId, MemorySet, Task, UpdateRule};
 use upliftmem_engine::{
-    Arm, Evaluation, RetrievalRequest, Retriever, Seeds, Strategy, TrainingReport, evaluate, labels_of,
+    Arm, Evaluation, RetrievalRequest, Retriever, Seeds, Strategy, TrainingReport, evaluate,
 };
 use upliftmem_store::{NewMemory, Timestamp};
 
@@ -91,7 +91,7 @@ pub(crate) async fn demo(arguments: DemoArguments, mut config: Config, output: O
         let context = opened(&config, &world, strategy, output).await?;
         let report = trained(&context, &world).await?;
         let held_out = HeldOut::new(&context.texts, &config.retrieval, world.test_tasks()).await?;
-        let labels = labels_of(context.store.as_ref(), &context.scope).await?;
+        let labels = context.labels().await?;
         if arms.is_empty() {
             for method in ["none", "random", "bm25", "dense"] {
                 arms.push(held_out.baseline(method, &labels, arguments.seed)?);

@@ -10,7 +10,7 @@ use upliftmem_bench::baselines::SharedCredit;
 use upliftmem_core::{MemoryId, MemorySet, SearchSpace, Task, TaskId};
 use upliftmem_engine::{
     Arm, BelievingScorer, Evaluation, KnownTask, Labelled, Offer, RetrievalSettings, Seeds, Texts, beam,
-    evaluate, labels_of,
+    evaluate,
 };
 use upliftmem_store::RecallMode;
 
@@ -46,7 +46,7 @@ pub(crate) async fn eval(context: &Context, arguments: EvalArguments) -> Result<
     // What the others are compared with comes first.
     methods.retain(|method| method != "none");
     methods.insert(0, "none".into());
-    let labels = labels_of(context.store.as_ref(), &context.scope).await?;
+    let labels = context.labels().await?;
     let held_out = HeldOut::new(&context.texts, &context.config.retrieval, &tasks).await?;
     let arms = methods
         .iter()

@@ -249,7 +249,7 @@ pub(crate) async fn list(context: &Context, arguments: ListArguments) -> Result<
             for ticket in &tickets {
                 table.row(vec![
                     ticket.rollout.id.to_string(),
-                    format!("{:?}", ticket.rollout.purpose).to_lowercase(),
+                    ticket.rollout.purpose.name().to_owned(),
                     ticket.rollout.set.len().to_string(),
                     ticket.state.as_str().to_owned(),
                 ]);

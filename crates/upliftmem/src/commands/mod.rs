@@ -13,7 +13,11 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::{Args, Parser, Subcommand};
 
-use crate::{config::Config, context::Context, output::Output};
+use crate::{
+    config::{self, Config},
+    context::Context,
+    output::Output,
+};
 
 /// Memory for LLM agents that learns from outcomes which memories help, and when to use none.
 #[derive(Debug, Parser)]
@@ -95,7 +99,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<()> {
         Command::Init(arguments) => return setup::init(arguments, output).await,
         _ => {}
     }
-    let environment: Vec<(String, String)> = std::env::vars().collect();
+    let environment = config::environment()?;
     let config = Config::load(global.config.as_deref(), &environment, &global.set)?;
     match command {
         Command::Config(arguments) => return setup::show_config(&arguments, &config, output),

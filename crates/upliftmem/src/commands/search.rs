@@ -19,9 +19,6 @@ use crate::{
     output::{Table, cut, signed, strong},
 };
 
-/// The name under which outcomes of the user's own agent are compared.
-const AGENT: &str = "agent";
-
 #[derive(Debug, Args)]
 pub(crate) struct SearchArguments {
     /// What the agent is about to do.
@@ -230,7 +227,7 @@ pub(crate) async fn outcome(context: &Context, arguments: &OutcomeArguments) -> 
         store: std::sync::Arc::clone(&context.store),
         scope: context.scope.clone(),
         utility: context.config.utility.rule()?,
-        agent: AGENT.into(),
+        agent: context.agent()?,
         references: ReferencePolicy::Request,
         attempts_max: context.config.executor.retries + 1,
     };

@@ -33,6 +33,12 @@ pub(crate) async fn init(arguments: InitArguments, output: Output) -> Result<()>
     }
     let config = Config::load(Some(&file), &[], &[])?;
     open_store(&config, true).await?;
+    if let Some(fallback) = model_library().auto()?.fallback {
+        output.note(&format!(
+            "{}\n  `upliftmem models pull {}` gets it",
+            fallback.lost, fallback.available[0].name
+        ));
+    }
     let document =
         json!({ "config": file, "store": config.directory.join(&config.store.location), "new": new });
     output.result(&document, || {
@@ -123,7 +129,10 @@ pub(crate) async fn doctor(config: Config, output: Output) -> Result<()> {
     check(
         "models",
         Ok(if names.is_empty() {
-            "none here; `upliftmem models pull potion` gets one".to_owned()
+            model_library()
+                .auto()?
+                .fallback
+                .map_or_else(String::new, |fallback| fallback.lost)
         } else {
             names.join(", ")
         }),
