@@ -98,7 +98,7 @@ impl RunState {
             {
                 self.labels.push(Labelled::Observation(observation.clone()));
             }
-            JournalEntry::Path(recorded) => self.take_path(recorded),
+            JournalEntry::Path(recorded) if recorded.run == self.run => self.take_path(recorded),
             JournalEntry::TrainingEvent(event) => return self.take_event(event),
             _ => {}
         }

@@ -67,6 +67,9 @@ impl EntryKind {
 /// A path with the execution that it led to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecordedPath {
+    /// The run that sampled it; empty if it was none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub run: String,
     /// The execution of the terminal set; the reference, if that set is empty.
     pub rollout: RolloutId,
     /// Its place in the stream of its run, counted from 1; 0 if it has none. Several paths may end at one reference.
@@ -178,7 +181,9 @@ impl JournalEntry {
         match self {
             Self::Reference(entry) => entry.id.to_string(),
             Self::Observation(entry) => entry.id.to_string(),
-            Self::Path(entry) => format!("{}/{}", entry.rollout, entry.count),
+            Self::Path(entry) if entry.run.is_empty() => format!("{}/{}", entry.rollout, entry.count),
+            // Runs may share references, so their paths may end at one execution.
+            Self::Path(entry) => format!("{}/{}/{}", entry.run, entry.rollout, entry.count),
             Self::Retrieval(entry) => entry.id.to_string(),
             Self::ProbeBatch(entry) => entry.id.to_string(),
             Self::ScorerVersion(entry) => format!("{}@{}", entry.name, entry.version),

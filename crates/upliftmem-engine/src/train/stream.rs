@@ -114,6 +114,7 @@ impl Running<'_> {
                 rollout.id
             };
             let recorded = RecordedPath {
+                run: self.trainer.run.clone(),
                 rollout: executed,
                 count,
                 task: task.id,

@@ -56,6 +56,7 @@ pub(crate) async fn one_of_each(store: &TestStore, scope: &Scope) -> Vec<Journal
         JournalEntry::Reference(reference),
         JournalEntry::Observation(observation),
         JournalEntry::Path(RecordedPath {
+            run: "main".into(),
             rollout: RolloutId::from_u128(2),
             count: 3,
             task: TaskId::from_name("t"),
