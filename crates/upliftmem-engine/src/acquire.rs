@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use rand::{Rng, RngExt, SeedableRng};
+use rand::{Rng, RngExt, SeedableRng, seq::SliceRandom};
 use rayon::prelude::*;
 use serde::Serialize;
 use upliftmem_core::{
@@ -18,6 +18,10 @@ use crate::{
     settings::{Incumbent, ProbeSettings, RetrievalSettings, Strategy},
     texts::{KnownMemory, KnownTask, inputs},
 };
+
+/// Sets whose uncertainty is looked at for each challenger that is kept: those of the largest values. Uncertainty costs a
+/// thousand times what a value does, and a set that is far behind has little to decide.
+const LOOKED_AT: usize = 4;
 
 /// One task of a window with all that deciding about it needs.
 #[derive(Debug, Clone)]
@@ -217,6 +221,17 @@ fn neighbours(
     if most == 0 || sets.len() <= most {
         return Ok((incumbent, sets, 0));
     }
+    let left_out = sets.len() - most;
+    if settings.strategy == Strategy::Random {
+        sets.shuffle(&mut rand_chacha::ChaCha8Rng::seed_from_u64(seed));
+        sets.truncate(most);
+        return Ok((incumbent, sets, left_out));
+    }
+    let values = bound.score(&sets, Ask::VALUES)?.values;
+    let mut by_value: Vec<(f64, MemorySet)> = values.into_iter().zip(sets).collect();
+    by_value.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
+    by_value.truncate(most * LOOKED_AT);
+    let sets: Vec<MemorySet> = by_value.into_iter().map(|(_, set)| set).collect();
     let ask = Ask {
         draws: usize::from(settings.strategy == Strategy::Thompson),
         seed,
@@ -224,22 +239,21 @@ fn neighbours(
     };
     let scores = bound.score(&sets, ask)?;
     let base = crate::scoring::value(bound.as_ref(), &incumbent)?;
-    let mut shuffle = rand_chacha::ChaCha8Rng::seed_from_u64(seed);
-    let mut ranked: Vec<(f64, usize)> = (0..sets.len())
-        .map(|at| {
+    let mut ranked: Vec<(f64, MemorySet)> = sets
+        .into_iter()
+        .enumerate()
+        .map(|(at, set)| {
             let promise = match settings.strategy {
-                Strategy::Random => shuffle.random(),
                 Strategy::McStd | Strategy::Eig => scores.deviations[at],
                 Strategy::Thompson => scores.draws[0][at],
                 _ => evsi(scores.values[at] - base, scores.deviations[at])?,
             };
-            Ok((promise, at))
+            Ok((promise, set))
         })
         .collect::<Result<_>>()?;
-    ranked.sort_unstable_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
-    let left_out = ranked.len() - most;
+    ranked.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
     ranked.truncate(most);
-    let kept = ranked.into_iter().map(|(_, at)| sets[at].clone()).collect();
+    let kept = ranked.into_iter().map(|(_, set)| set).collect();
     Ok((incumbent, kept, left_out))
 }
 

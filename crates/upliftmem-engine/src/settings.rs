@@ -233,7 +233,7 @@ impl Default for ProbeSettings {
             incumbent: Incumbent::Current,
             neighbourhood: Neighbourhood::Incumbent,
             challengers_max: 12,
-            belief_dimension: 128,
+            belief_dimension: 256,
         }
     }
 }

@@ -23,7 +23,7 @@ const TYPICAL_EVERY: usize = 10;
 /// Probes that say what is typical.
 const TYPICAL_PROBES: usize = 1_500;
 /// Windows of so few pairs of probe and comparison are swept: bounds would cost more than they save.
-const SWEPT_PAIRS_MAX: usize = 4_000_000;
+const SWEPT_PAIRS_MAX: usize = 40_000;
 
 /// What a batch is to be selected from.
 #[derive(Debug, Clone, Copy)]

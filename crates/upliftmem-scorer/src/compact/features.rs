@@ -9,7 +9,7 @@ use upliftmem_core::MemorySet;
 use super::{
     row::Row,
     snapshot::{BoundTask, CompactScorer},
-    terms::Terms,
+    space::dot,
 };
 use crate::{MemoryInput, TaskInput, error::Result};
 
@@ -70,19 +70,23 @@ impl CompactScorer {
             .zip(items)
             .map(|(task, item)| item.sets.iter().map(|set| task.slots(set)).collect())
             .collect::<Result<_>>()?;
-        let variances: Vec<Vec<f64>> = tasks
-            .par_iter()
-            .zip(&slots)
-            .map(|(task, sets)| self.variances(task, sets))
-            .collect();
-        let places: Vec<(usize, usize)> = slots
+        let rows: Vec<(usize, Row)> = tasks
             .iter()
+            .zip(&slots)
             .enumerate()
-            .flat_map(|(task, sets)| (0..sets.len()).map(move |set| (task, set)))
+            .flat_map(|(at, (task, sets))| sets.iter().map(move |set| (at, task.row(set))))
             .collect();
-        let mut residual: Vec<f64> = variances.into_iter().flatten().collect();
+        let seen = Seen::new(self, &tasks, &rows);
+        let mut residual: Vec<f64> = rows
+            .par_iter()
+            .enumerate()
+            .map(|(set, (task, row))| {
+                let prior = self.kernel.effect_covariance(&tasks[*task].query, row, row);
+                (prior - seen.explained(set, set)).max(0.0)
+            })
+            .collect();
         let total: f64 = residual.iter().sum();
-        let mut features = vec![Vec::new(); places.len()];
+        let mut features = vec![Vec::new(); rows.len()];
         for _ in 0..dimension_max {
             let Some((pivot, &largest)) = residual.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1))
             else {
@@ -91,17 +95,21 @@ impl CompactScorer {
             if largest <= 1e-12 || residual.iter().sum::<f64>() <= tolerance * total {
                 break;
             }
-            let column = self.covariance_with(&tasks, &slots, places[pivot]);
+            let (task, pivot_row) = &rows[pivot];
+            let query = &tasks[*task].query;
             let root = largest.sqrt();
-            let pivot_features = features[pivot].clone();
-            features.par_iter_mut().zip(&mut residual).zip(column).for_each(
-                |((features, residual), covariance): ((&mut Vec<f64>, &mut f64), f64)| {
-                    let known = super::space::dot(features, &pivot_features);
-                    let next = (covariance - known) / root;
+            let pivot_features: Vec<f64> = features[pivot].clone();
+            features
+                .par_iter_mut()
+                .zip(&mut residual)
+                .enumerate()
+                .for_each(|(set, (features, residual))| {
+                    let prior = self.kernel.effect_covariance(query, pivot_row, &rows[set].1);
+                    let known = seen.explained(set, pivot) + dot(features, &pivot_features);
+                    let next = (prior - known) / root;
                     *residual = (*residual - next * next).max(0.0);
                     features.push(next);
-                },
-            );
+                });
             residual[pivot] = 0.0;
         }
         let left: f64 = residual.iter().sum();
@@ -111,53 +119,80 @@ impl CompactScorer {
             residual_share: if total > 0.0 { left / total } else { 0.0 },
         })
     }
+}
 
-    fn variances(&self, task: &BoundTask<'_>, sets: &[Vec<u32>]) -> Vec<f64> {
-        let rows: Vec<Row> = sets.iter().map(|set| task.row(set)).collect();
-        let cross = self.posterior.cross(&self.kernel, &task.query, &rows);
-        let explained = self.posterior.explained(&cross);
-        rows.iter()
-            .zip(explained)
-            .map(|(row, explained)| {
-                (self.kernel.effect_covariance(&task.query, row, row) - explained).max(0.0)
+/// What the labels say of many sets, whitened: the covariance that they explain is an inner product.
+///
+/// In single precision: a number a label and set, which is much for the largest windows.
+struct Seen {
+    /// One vector a set; with inducing rows, what is explained is a difference of two inner products.
+    whitened: Vec<Vec<f32>>,
+    taken_back: Vec<Vec<f32>>,
+}
+
+impl Seen {
+    fn new(scorer: &CompactScorer, tasks: &[BoundTask<'_>], rows: &[(usize, Row)]) -> Self {
+        let parts: Vec<(Vec<Vec<f32>>, Vec<Vec<f32>>)> = rows
+            .par_chunks(64)
+            .map(|rows| {
+                let mut cross = Mat::zeros(scorer.posterior.rows.len(), rows.len());
+                for (j, (task, row)) in rows.iter().enumerate() {
+                    let query = &tasks[*task].query;
+                    for (cell, label) in cross.col_mut(j).iter_mut().zip(&scorer.posterior.rows) {
+                        *cell = scorer.kernel.effect_covariance(query, row, label);
+                    }
+                }
+                let (whitened, taken_back) = scorer.posterior.whitened(cross);
+                (
+                    columns(&whitened),
+                    taken_back.as_ref().map(columns).unwrap_or_default(),
+                )
             })
-            .collect()
+            .collect();
+        let mut seen = Self {
+            whitened: Vec::with_capacity(rows.len()),
+            taken_back: Vec::new(),
+        };
+        for (whitened, taken_back) in parts {
+            seen.whitened.extend(whitened);
+            seen.taken_back.extend(taken_back);
+        }
+        seen
     }
 
-    /// Posterior covariance of every set with one of them: a value function like the mean, with other weights.
-    fn covariance_with(
-        &self,
-        tasks: &[BoundTask<'_>],
-        slots: &[Vec<Vec<u32>>],
-        (task, set): (usize, usize),
-    ) -> Vec<f64> {
-        let pivot = Arc::new(tasks[task].row(&slots[task][set]));
-        let query = &tasks[task].query;
-        let cross = self
-            .posterior
-            .cross(&self.kernel, query, std::slice::from_ref(pivot.as_ref()));
-        let cross: Vec<f64> = cross.col(0).iter().copied().collect();
-        let weights = self.posterior.reduce(&cross);
-        tasks
-            .par_iter()
-            .zip(slots)
-            .flat_map_iter(|(other, sets)| {
-                let labels = self.posterior.rows.iter().cloned();
-                let terms = Terms::new(
-                    self.kind,
-                    &self.kernel,
-                    &other.registry,
-                    self.scale,
-                    &other.query,
-                    other.registry.memories.len(),
-                    labels
-                        .zip(weights.iter().map(|weight| -weight))
-                        .chain(std::iter::once((Arc::clone(&pivot), 1.0))),
-                );
-                sets.iter().map(|set| terms.linear(set)).collect::<Vec<f64>>()
-            })
-            .collect()
+    /// The prior covariance of two sets that the labels explain.
+    fn explained(&self, a: usize, b: usize) -> f64 {
+        let mut explained = dot_single(&self.whitened[a], &self.whitened[b]);
+        if let (Some(a), Some(b)) = (self.taken_back.get(a), self.taken_back.get(b)) {
+            explained -= dot_single(a, b);
+        }
+        explained
     }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "single precision is what is kept")]
+fn columns(matrix: &Mat<f64>) -> Vec<Vec<f32>> {
+    (0..matrix.ncols())
+        .map(|j| matrix.col(j).iter().map(|&cell| cell as f32).collect())
+        .collect()
+}
+
+/// The inner product of numbers in single precision, summed in double.
+fn dot_single(a: &[f32], b: &[f32]) -> f64 {
+    let mut lanes = [0.0_f64; 8];
+    let (a_chunks, a_rest) = a.as_chunks::<8>();
+    let (b_chunks, b_rest) = b.as_chunks::<8>();
+    for (x, y) in a_chunks.iter().zip(b_chunks) {
+        for lane in 0..8 {
+            lanes[lane] += f64::from(x[lane]) * f64::from(y[lane]);
+        }
+    }
+    let rest: f64 = a_rest
+        .iter()
+        .zip(b_rest)
+        .map(|(&x, &y)| f64::from(x) * f64::from(y))
+        .sum();
+    lanes.iter().sum::<f64>() + rest
 }
 
 /// A root R of a positive semi-definite matrix, R R' = A, by pivoted Cholesky decomposition.

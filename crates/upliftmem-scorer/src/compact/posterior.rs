@@ -175,21 +175,19 @@ impl Posterior {
         Some(())
     }
 
-    /// Q times a vector.
-    pub(crate) fn reduce(&self, cross: &[f64]) -> Vec<f64> {
-        let solve = |factor: &Factor| {
-            let mut x = cross.to_vec();
-            factor.forward(&mut x);
-            factor.backward(&mut x);
+    /// Vectors whose inner products are the prior covariance that the labels explain; with inducing rows, those of the
+    /// second matrix are to be taken off.
+    pub(crate) fn whitened(&self, cross: Mat<f64>) -> (Mat<f64>, Option<Mat<f64>>) {
+        let solved = |factor: &Factor, mut x: Mat<f64>| {
+            factor.forward_many(x.as_mut());
             x
         };
         match &self.precision {
-            Precision::Exact { factor, .. } => solve(factor),
-            Precision::Inducing { prior, data, .. } => solve(prior)
-                .iter()
-                .zip(solve(data))
-                .map(|(prior, data)| prior - data)
-                .collect(),
+            Precision::Exact { factor, .. } => (solved(factor, cross), None),
+            Precision::Inducing { prior, data, .. } => {
+                let data = solved(data, cross.clone());
+                (solved(prior, cross), Some(data))
+            }
         }
     }
 
