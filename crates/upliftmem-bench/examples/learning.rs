@@ -1,8 +1,9 @@
 //! How fast retrievers learn in the synthetic worlds:
 //! `cargo run --release -p upliftmem-bench --example learning -- [option ...] [world ...]`.
 //!
-//! Options: `seeds=0..10`, `budgets=300,700,1900`, `rows=hash,edits,told,baselines` or `rows=all`, `potion=DIRECTORY` (a
-//! model2vec directory, for the row `potion`), `losses` (where the rest of the best sets' gain went).
+//! Options: `seeds=0..10`, `budgets=300,700,1900`, `strategies=evsi,random` (how labels beyond the first 300 are chosen),
+//! `rows=hash,told,baselines` or `rows=all`, `potion=DIRECTORY` (a model2vec directory, for the row `potion`), `losses`
+//! (where the rest of the best sets' gain went).
 //!
 //! Prints, for each learner and number of labels, the share of the best set's gain over no memory that is reached on
 //! unseen tasks, with the 95 % interval over seeds (each seed's mean over the worlds is one observation).
@@ -19,9 +20,10 @@ use std::{
 
 use rayon::prelude::*;
 use upliftmem_bench::{
-    learning::{BUDGETS, Further, Measurement, Plan, Run, Texts, run},
+    learning::{BUDGETS, Measurement, Plan, Run, Texts, run},
     worlds::WorldKind,
 };
+use upliftmem_engine::Strategy;
 use upliftmem_scorer::{
     CompactSettings,
     embedder::{HashEmbedder, StaticEmbedder},
@@ -59,6 +61,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 impl Asked {
     fn parse(arguments: impl Iterator<Item = String>) -> Result<Self, Box<dyn Error>> {
         let (mut seeds, mut budgets, mut losses) = (0..2, BUDGETS.to_vec(), false);
+        let mut strategies = vec![Strategy::Evsi];
         let (mut rows, mut kinds, mut potion) = (String::from("hash"), Vec::new(), None);
         for argument in arguments {
             match argument.split_once('=') {
@@ -69,6 +72,9 @@ impl Asked {
                 Some(("budgets", list)) => {
                     budgets = list.split(',').map(str::parse).collect::<Result<_, _>>()?;
                 }
+                Some(("strategies", list)) => {
+                    strategies = list.split(',').map(str::parse).collect::<Result<_, _>>()?;
+                }
                 Some(("rows", list)) => rows = list.to_owned(),
                 Some(("potion", directory)) => potion = Some(directory.to_owned()),
                 Some((other, _)) => return Err(format!("{other} is no option").into()),
@@ -77,28 +83,24 @@ impl Asked {
             }
         }
         if rows == "all" {
-            "hash,baselines,edits,told,potion".clone_into(&mut rows);
+            "hash,baselines,told,potion".clone_into(&mut rows);
         }
         let mut plan = Plan {
             compact: Vec::new(),
+            strategies,
             settings: CompactSettings::default(),
             baselines: false,
             budgets,
         };
         let hash = || Texts::Read(Arc::new(HashEmbedder::default()));
         for row in rows.split(',') {
-            let (texts, further, name) = match row {
-                "hash" => (hash(), Further::Directed, "compact"),
-                "edits" => (hash(), Further::Edits, "compact, random edits"),
-                "told" => (Texts::Told, Further::Directed, "compact, told the structure"),
+            let (texts, name) = match row {
+                "hash" => (hash(), "compact"),
+                "told" => (Texts::Told, "compact, told the structure"),
                 "potion" => {
                     let directory = potion.as_ref().ok_or("row potion needs potion=DIRECTORY")?;
                     let embedder = StaticEmbedder::load(directory.as_ref())?;
-                    (
-                        Texts::Read(Arc::new(embedder)),
-                        Further::Directed,
-                        "compact, potion",
-                    )
+                    (Texts::Read(Arc::new(embedder)), "compact, potion")
                 }
                 "baselines" => {
                     plan.baselines = true;
@@ -106,7 +108,7 @@ impl Asked {
                 }
                 other => return Err(format!("{other} is no row").into()),
             };
-            plan.compact.push((name.to_owned(), texts, further));
+            plan.compact.push((name.to_owned(), texts));
         }
         if kinds.is_empty() {
             kinds = WorldKind::ALL.to_vec();

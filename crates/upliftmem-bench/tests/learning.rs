@@ -4,10 +4,11 @@
 use std::sync::Arc;
 
 use upliftmem_bench::{
-    learning::{Arena, Further, Gathering, Measurement, Plan, Texts, run},
+    learning::{Arena, Gathering, Measurement, Plan, Texts, run},
     worlds::{World, WorldKind},
 };
 use upliftmem_core::MemorySet;
+use upliftmem_engine::Strategy;
 use upliftmem_scorer::{CompactSettings, embedder::HashEmbedder};
 
 fn hash() -> Texts {
@@ -23,28 +24,28 @@ fn quick() -> CompactSettings {
     }
 }
 
-fn gathered(kind: WorldKind, seed: u64, further: Further) -> Vec<upliftmem_bench::learning::Execution> {
+fn gathered(kind: WorldKind, seed: u64, strategy: Strategy) -> Vec<upliftmem_bench::learning::Execution> {
     let arena = Arena::new(World::generate(kind, seed).unwrap(), &hash()).unwrap();
     let mut gathering = Gathering::begin(&arena, quick(), seed).unwrap();
-    gathering.extend(further, 320).unwrap();
+    gathering.extend(strategy, 320).unwrap();
     gathering.labels
 }
 
 #[test]
 fn the_same_seed_gathers_the_same_labels_and_another_does_not() {
-    let first = gathered(WorldKind::Routes, 3, Further::Directed);
-    assert_eq!(first, gathered(WorldKind::Routes, 3, Further::Directed));
-    let edits = gathered(WorldKind::Routes, 3, Further::Edits);
-    assert_eq!(first[..300], edits[..300]);
-    assert_ne!(first[300..], edits[300..]);
-    assert_ne!(first, gathered(WorldKind::Routes, 4, Further::Directed));
+    let first = gathered(WorldKind::Routes, 3, Strategy::Evsi);
+    assert_eq!(first, gathered(WorldKind::Routes, 3, Strategy::Evsi));
+    let random = gathered(WorldKind::Routes, 3, Strategy::Random);
+    assert_eq!(first[..300], random[..300]);
+    assert_ne!(first[300..], random[300..]);
+    assert_ne!(first, gathered(WorldKind::Routes, 4, Strategy::Evsi));
 }
 
 #[test]
 fn labels_are_outcomes_and_never_expectations() {
     let world = World::generate(WorldKind::LookAlikes, 5).unwrap();
     let mut expected_between = 0;
-    for label in gathered(WorldKind::LookAlikes, 5, Further::Directed) {
+    for label in gathered(WorldKind::LookAlikes, 5, Strategy::Evsi) {
         // A task here is done or not done; done in fewer steps it is worth more.
         for utility in [label.utility, label.reference] {
             assert!(utility == 0.0 || utility >= 1.0, "{utility} is no outcome");
@@ -63,7 +64,8 @@ fn labels_are_outcomes_and_never_expectations() {
 #[test]
 fn the_best_set_is_beyond_every_learner_and_learning_beats_no_memory() {
     let plan = Plan {
-        compact: vec![("compact".into(), hash(), Further::Directed)],
+        compact: vec![("compact".into(), hash())],
+        strategies: vec![Strategy::Evsi],
         settings: CompactSettings::default(),
         baselines: true,
         budgets: vec![300, 700],
@@ -78,7 +80,7 @@ fn the_best_set_is_beyond_every_learner_and_learning_beats_no_memory() {
     }
     let at = |labels: usize| -> &Measurement {
         let mut rows = found.measurements.iter();
-        rows.find(|row| row.learner == "compact" && row.labels == labels)
+        rows.find(|row| row.learner == "compact, evsi" && row.labels == labels)
             .unwrap()
     };
     assert!(at(700).share > 0.15, "{:?}", at(700));

@@ -1,9 +1,12 @@
 //! A world with all that retrievers may know of it: texts as vectors, and what recall offers for each task.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
-use upliftmem_core::{Candidate, CandidatePool, Limits, MemoryId, MemorySet, SearchSpace, Task, TaskId};
-use upliftmem_scorer::{Embedding, MemoryInput, Result, TaskInput};
+use upliftmem_core::{
+    Candidate, CandidatePool, Limits, MemoryId, MemorySet, SearchSpace, Task, TaskId, WindowEntry,
+};
+use upliftmem_engine::{KnownMemory, KnownTask, Result, Scene, inputs};
+use upliftmem_scorer::{Embedding, MemoryInput, TaskInput};
 
 use super::texts::Texts;
 use crate::{LexicalIndex, worlds::World};
@@ -18,21 +21,37 @@ pub struct Arena {
     /// The world.
     pub world: World,
     tasks: BTreeMap<TaskId, Offer>,
-    memories: BTreeMap<MemoryId, (String, Embedding)>,
+    memories: BTreeMap<MemoryId, Arc<KnownMemory>>,
 }
 
 /// What is known of a task.
 struct Offer {
-    embedding: Embedding,
+    task: Arc<KnownTask>,
     /// Most similar first.
     ranked: Vec<MemoryId>,
     pool: CandidatePool,
+    /// In the order of `ranked`.
+    memories: Vec<Arc<KnownMemory>>,
 }
 
 impl Arena {
     /// Embeds all texts and recalls candidates for all tasks.
     pub fn new(world: World, texts: &Texts) -> Result<Self> {
         let index = LexicalIndex::new(world.memories());
+        let known: BTreeMap<MemoryId, Arc<KnownMemory>> = world
+            .memories()
+            .iter()
+            .zip(texts.of_memories(&world)?)
+            .map(|(memory, embedding)| {
+                let known = KnownMemory {
+                    id: memory.id,
+                    text: memory.text.clone(),
+                    tokens: memory.tokens,
+                    embedding,
+                };
+                (memory.id, Arc::new(known))
+            })
+            .collect();
         let mut tasks = BTreeMap::new();
         let all: Vec<&Task> = world.train_tasks().iter().chain(world.test_tasks()).collect();
         for (task, embedding) in all.iter().zip(texts.of_tasks(&world, &all)?) {
@@ -43,23 +62,20 @@ impl Arena {
                 .collect();
             let candidates = ranked.iter().map(|&id| Candidate { id, tokens: 1 }).collect();
             let offer = Offer {
-                embedding,
+                task: Arc::new(KnownTask {
+                    task: (*task).clone(),
+                    embedding,
+                }),
+                memories: ranked.iter().map(|id| Arc::clone(&known[id])).collect(),
                 ranked,
                 pool: CandidatePool::new(candidates)?,
             };
             tasks.insert(task.id, offer);
         }
-        let embeddings = texts.of_memories(&world)?;
-        let memories = world
-            .memories()
-            .iter()
-            .zip(embeddings)
-            .map(|(memory, embedding)| (memory.id, (memory.text.clone(), embedding)))
-            .collect();
         Ok(Self {
             world,
             tasks,
-            memories,
+            memories: known,
         })
     }
 
@@ -74,28 +90,34 @@ impl Arena {
     }
 
     /// A task as scorers see it.
-    pub fn task_input<'a>(&'a self, task: &'a Task) -> TaskInput<'a> {
-        TaskInput {
-            id: task.id,
-            context: &task.context,
-            embedding: &self.tasks[&task.id].embedding,
-        }
+    pub fn task_input(&self, task: &Task) -> TaskInput<'_> {
+        self.tasks[&task.id].task.input()
     }
 
     /// The candidates of a task as scorers see them.
     pub fn memory_inputs(&self, task: &Task) -> Vec<MemoryInput<'_>> {
-        self.candidates(task)
-            .iter()
-            .map(|&id| {
-                let (text, embedding) = &self.memories[&id];
-                MemoryInput { id, text, embedding }
-            })
-            .collect()
+        inputs(&self.tasks[&task.id].memories)
+    }
+
+    /// A task of which a set was tried, as acquisition sees it.
+    pub(super) fn scene(&self, task: &Task, tried: &MemorySet) -> Scene {
+        let offer = &self.tasks[&task.id];
+        Scene {
+            entry: WindowEntry {
+                task: task.id,
+                pool: offer.pool.clone(),
+                incumbent: tried.clone(),
+                prefixes: Vec::new(),
+                limits: Limits::count(MEMORIES_MAX),
+            },
+            task: Arc::clone(&offer.task),
+            memories: offer.memories.clone(),
+        }
     }
 
     /// The embedding of a memory.
     pub fn memory_embedding(&self, id: MemoryId) -> &Embedding {
-        &self.memories[&id].1
+        &self.memories[&id].embedding
     }
 
     /// The utility of one execution: all that learning ever sees of the truth.

@@ -3,11 +3,12 @@
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use upliftmem_core::{MemorySet, Task};
-use upliftmem_scorer::{CompactSettings, Result};
+use upliftmem_engine::{Result, Strategy};
+use upliftmem_scorer::CompactSettings;
 
 use super::{
     arena::{Arena, MEMORIES_MAX},
-    gather::{self, Execution, Further, Gathering},
+    gather::{self, Execution, Gathering},
     learners::{Averages, CompactRetriever, Learner, LinearModel, SimilarityTop},
     texts::Texts,
 };
@@ -65,8 +66,10 @@ pub struct Run {
 /// Which rows a run has.
 #[derive(Clone)]
 pub struct Plan {
-    /// Compact scorers that gather their own labels: name, texts, and where labels beyond the stream come from.
-    pub compact: Vec<(String, Texts, Further)>,
+    /// Compact scorers that gather their own labels: name, and where vectors come from.
+    pub compact: Vec<(String, Texts)>,
+    /// How labels beyond the stream are chosen.
+    pub strategies: Vec<Strategy>,
     /// How they learn.
     pub settings: CompactSettings,
     /// Whether the other learners are measured, on the labels of the first compact scorer.
@@ -86,17 +89,20 @@ struct TestTask<'a> {
 /// Gathers labels in a world and measures every learner on them.
 pub fn run(kind: WorldKind, seed: u64, plan: &Plan) -> Result<Run> {
     let mut measurements = Vec::new();
-    for (row, (name, texts, further)) in plan.compact.iter().enumerate() {
+    for (row, (name, texts)) in plan.compact.iter().enumerate() {
         let arena = Arena::new(World::generate(kind, seed)?, texts)?;
         let tasks = test_tasks(&arena, seed)?;
-        let mut gathering = Gathering::begin(&arena, plan.settings, seed)?;
-        for &budget in &plan.budgets {
-            gathering.extend(*further, budget)?;
-            let learner = CompactRetriever::new(name, gathering.refit()?);
-            measurements.push(measure(&arena, &learner, budget, &tasks)?);
-        }
-        if row == 0 && plan.baselines {
-            measurements.extend(others(&arena, &gathering.labels, &plan.budgets, &tasks)?);
+        let begun = Gathering::begin(&arena, plan.settings, seed)?;
+        for (place, &strategy) in plan.strategies.iter().enumerate() {
+            let mut gathering = begun.clone();
+            for &budget in &plan.budgets {
+                gathering.extend(strategy, budget)?;
+                let learner = CompactRetriever::new(&format!("{name}, {strategy}"), gathering.refit()?);
+                measurements.push(measure(&arena, &learner, budget, &tasks)?);
+            }
+            if row == 0 && place == 0 && plan.baselines {
+                measurements.extend(others(&arena, &gathering.labels, &plan.budgets, &tasks)?);
+            }
         }
     }
     Ok(Run {

@@ -1,18 +1,19 @@
 //! How labels are gathered, and the scorer that gathers them.
 //!
 //! A bootstrap of random sets, a stream of tasks whose sets are sampled from the scorer of the time, then more
-//! executions of the stream's tasks: directed by the scorer's belief, or random edits of the sets tried before. Every
-//! task has one reference.
+//! executions of the stream's tasks: probes, planned by the engine in rounds by any of its strategies. Every task has
+//! one reference.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
 
-use rand::{Rng, RngExt, SeedableRng};
+use rand::{Rng, RngExt, SeedableRng, seq::SliceRandom};
 use rand_chacha::ChaCha8Rng;
-use upliftmem_core::{MemoryId, MemorySet, ScoredSet, Task, TaskId};
-use upliftmem_scorer::{CompactLearner, CompactScorer, CompactSettings, FitReport, Label, Result, SetScorer};
+use upliftmem_core::{MemorySet, Task, TaskId};
+use upliftmem_engine::{ProbeSettings, Result, RetrievalSettings, Scene, Strategy, plan};
+use upliftmem_scorer::{CompactLearner, CompactScorer, CompactSettings, FitReport, Label, SetScorer};
 
 use super::{
     arena::{Arena, MEMORIES_MAX},
@@ -22,11 +23,12 @@ use super::{
 const BOOTSTRAP: usize = 100;
 const STREAM: usize = 200;
 /// Growth of the number of labels that makes another fit worthwhile.
-const REFIT_GROWTH: f64 = 2.0;
+const REFIT_GROWTH: f64 = 1.4;
 /// Labels after which a new version is published.
 const PUBLISH_EVERY: usize = 5;
-/// Tasks that are looked at for one directed execution, at most.
-const TASKS_TRIED: usize = 6;
+/// Probes that are planned together, and tasks of the stream that they are planned for.
+const ROUND_PROBES: usize = 50;
+const ROUND_TASKS: usize = 100;
 
 /// One label: an execution with memories, and the reference of its task.
 #[derive(Debug, Clone, PartialEq)]
@@ -41,23 +43,14 @@ pub struct Execution {
     pub reference: f64,
 }
 
-/// Where labels beyond the stream come from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Further {
-    /// Thompson sampling near the current best set.
-    Directed,
-    /// Random local edits of the stream's sets.
-    Edits,
-}
-
 /// A compact scorer that gathers labels as it learns.
+#[derive(Clone)]
 pub struct Gathering<'a> {
     arena: &'a Arena,
     rng: ChaCha8Rng,
     learner: CompactLearner,
     scorer: Arc<CompactScorer>,
     referenced: BTreeSet<TaskId>,
-    tried: BTreeMap<MemoryId, usize>,
     published: usize,
     fitted: usize,
     /// All labels so far.
@@ -80,7 +73,6 @@ impl<'a> Gathering<'a> {
             learner,
             scorer,
             referenced: BTreeSet::new(),
-            tried: BTreeMap::new(),
             published: 0,
             fitted: 0,
             labels: Vec::new(),
@@ -114,59 +106,47 @@ impl<'a> Gathering<'a> {
         &tasks[tasks.len().saturating_sub(BOOTSTRAP + STREAM)..]
     }
 
-    /// Gathers until there are `count` labels.
-    pub fn extend(&mut self, further: Further, count: usize) -> Result<()> {
+    /// Buys probes until there are `count` labels.
+    pub fn extend(&mut self, strategy: Strategy, count: usize) -> Result<()> {
         let first = self.labels.len().min(BOOTSTRAP + STREAM);
-        let window: Vec<Execution> = self.labels[BOOTSTRAP.min(first)..first].to_vec();
+        let window: BTreeMap<TaskId, Execution> = self.labels[BOOTSTRAP.min(first)..first]
+            .iter()
+            .map(|label| (label.task.id, label.clone()))
+            .collect();
+        let mut tasks: Vec<&Execution> = window.values().collect();
+        let settings = ProbeSettings {
+            strategy,
+            ..ProbeSettings::default()
+        };
+        let retrieval = RetrievalSettings::default();
         while self.labels.len() < count {
-            let (origin, set) = match further {
-                Further::Edits => {
-                    let origin = &window[self.rng.random_range(0..window.len())];
-                    let set = edited(self.arena, &origin.task, &origin.set, &mut self.rng);
-                    (origin, set)
-                }
-                Further::Directed => {
-                    self.refit_if_due()?;
-                    self.directed(&window)?
-                }
-            };
-            if !set.is_empty() {
-                self.label(&origin.task, set, origin.reference)?;
+            self.refit_if_due()?;
+            tasks.shuffle(&mut self.rng);
+            let scenes: Vec<Scene> = tasks
+                .iter()
+                .take(ROUND_TASKS)
+                .map(|label| self.arena.scene(&label.task, &label.set))
+                .collect();
+            let budget = ROUND_PROBES.min(count - self.labels.len());
+            let scorer = Arc::clone(&self.scorer);
+            let planned = plan(
+                scorer.as_ref(),
+                &scenes,
+                &retrieval,
+                &settings,
+                budget,
+                &mut self.rng,
+            )?;
+            // A strategy that finds nothing worth a probe ends the round with what it has.
+            if planned.chosen.is_empty() {
+                break;
+            }
+            for chosen in planned.chosen {
+                let origin = &window[&chosen.task];
+                self.label(&origin.task, chosen.set, origin.reference)?;
             }
         }
         Ok(())
-    }
-
-    /// Goes through tasks at random until a value function drawn for one has a set above zero: where nothing is to be
-    /// gained, nothing is tried.
-    fn directed<'w>(&mut self, window: &'w [Execution]) -> Result<(&'w Execution, MemorySet)> {
-        let arena = self.arena;
-        let scorer = Arc::clone(&self.scorer);
-        let mut best: Option<(&Execution, ScoredSet)> = None;
-        for _ in 0..TASKS_TRIED {
-            let origin = &window[self.rng.random_range(0..window.len())];
-            let task = &origin.task;
-            let bound = scorer.bind(arena.task_input(task), &arena.memory_inputs(task))?;
-            let tried = |id| self.tried.get(&id).copied().unwrap_or(0);
-            let drawn = retrieve::thompson(
-                bound.as_ref(),
-                arena.space(task),
-                arena.candidates(task),
-                tried,
-                &mut self.rng,
-            )?;
-            if let Some(drawn) = drawn
-                && best.as_ref().is_none_or(|(_, best)| drawn.value > best.value)
-            {
-                best = Some((origin, drawn));
-            }
-            if best.as_ref().is_some_and(|(_, best)| best.value > 0.0) {
-                break;
-            }
-        }
-        Ok(best.map_or((&window[0], MemorySet::EMPTY), |(origin, drawn)| {
-            (origin, drawn.set)
-        }))
     }
 
     fn refit_if_due(&mut self) -> Result<()> {
@@ -213,9 +193,6 @@ impl<'a> Gathering<'a> {
             } else {
                 self.learner.observe(label)?;
             }
-        }
-        for &id in &set {
-            *self.tried.entry(id).or_default() += 1;
         }
         self.labels.push(Execution {
             task: task.clone(),

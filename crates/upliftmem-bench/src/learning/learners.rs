@@ -6,7 +6,8 @@ use std::{
 };
 
 use upliftmem_core::{MemoryId, MemorySet, Task, Uplift};
-use upliftmem_scorer::{Ask, Result, SetScorer};
+use upliftmem_engine::Result;
+use upliftmem_scorer::{Ask, SetScorer};
 
 use super::{
     arena::{Arena, MEMORIES_MAX},

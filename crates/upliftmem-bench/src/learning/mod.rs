@@ -11,6 +11,6 @@ mod texts;
 
 pub use arena::Arena;
 pub use curve::{BUDGETS, Loss, Measurement, Plan, Run, run};
-pub use gather::{Execution, Further, Gathering};
+pub use gather::{Execution, Gathering};
 pub use learners::{Choice, CompactRetriever, Learner, LinearModel};
 pub use texts::Texts;
