@@ -11,8 +11,8 @@ use super::*;
 /// Documents and what the database counts of them.
 struct Library {
     index: WordIndex,
-    /// Text, whether it is alive, when it ends.
-    texts: Vec<(String, bool, Option<u64>)>,
+    /// Words, whether the document is alive, when it ends.
+    texts: Vec<(BTreeMap<String, u32>, bool, Option<u64>)>,
     having: BTreeMap<String, u64>,
     collection: Collection,
 }
@@ -48,12 +48,13 @@ impl Library {
             let alive = rng.random_range(0..10) > 0;
             let ends = (rng.random_range(0..7) == 0).then(|| rng.random_range(1..20));
             library.apply(place, Some(&text), ends);
+            let has = lexical::words(&text);
             if alive {
-                library.count(&text);
+                library.count(&has);
             } else {
                 library.apply(place, None, None);
             }
-            library.texts.push((text, alive, ends));
+            library.texts.push((has, alive, ends));
             if rng.random_range(0..1_500) == 0 {
                 library.index.seal();
             }
@@ -71,12 +72,11 @@ impl Library {
         });
     }
 
-    fn count(&mut self, text: &str) {
-        let words = lexical::words(text);
+    fn count(&mut self, words: &BTreeMap<String, u32>) {
         self.collection.memories += 1;
-        self.collection.words += lexical::length(&words);
-        for word in words.into_keys() {
-            *self.having.entry(word).or_default() += 1;
+        self.collection.words += lexical::length(words);
+        for word in words.keys() {
+            *self.having.entry(word.clone()).or_default() += 1;
         }
     }
 
@@ -91,18 +91,17 @@ impl Library {
     /// The best by looking at every word of every text.
     fn scan(&self, words: &[(String, u64)], n: usize) -> Vec<(MemoryId, u32, f64)> {
         let mut all = Vec::new();
-        for (place, (text, alive, ends)) in self.texts.iter().enumerate() {
+        for (place, (has, alive, ends)) in self.texts.iter().enumerate() {
             if !alive || ends.is_some_and(|end| end <= NOW) {
                 continue;
             }
-            let has = lexical::words(text);
             let mut found: Vec<(u64, u32)> = words
                 .iter()
                 .filter_map(|(word, having)| has.get(word).map(|&count| (*having, count)))
                 .collect();
             found.sort_unstable();
             if !found.is_empty() {
-                let score = lexical::score(&found, lexical::length(&has), self.collection);
+                let score = lexical::score(&found, lexical::length(has), self.collection);
                 all.push((id(place), 1, score));
             }
         }
