@@ -15,6 +15,9 @@ pub(super) const ROUNDING: f32 = 1e-4;
 /// Looking a document up in a list costs about as much as adding so many postings.
 const LOOK_UP: usize = 8;
 
+/// Sums that are compared together.
+const LANES: usize = 16;
+
 /// A word of a query.
 #[derive(Debug)]
 pub(super) struct Term<'a> {
@@ -76,12 +79,7 @@ pub(super) fn candidates(
             part.add_all(&mut sums, lengths_here, weigh);
         }
         let to_come = others.first().map_or(0.0, |part| part.from_here);
-        places.clear();
-        for (place, &sum) in (0..).zip(&sums[..lengths_here.len()]) {
-            if sum > 0.0 && sum + to_come >= pool.cut {
-                places.push(place);
-            }
-        }
+        reaching(&sums[..lengths_here.len()], pool.cut - to_come, &mut places);
         for (number, part) in others.iter().enumerate() {
             part.add_to(&places, &mut sums, lengths_here, weigh, window);
             let to_come = others.get(number + 1).map_or(0.0, |next| next.from_here);
@@ -97,6 +95,22 @@ pub(super) fn candidates(
         pool.settle();
     }
     pool.finish()
+}
+
+/// The places of all sums that are touched and reach a number. Most do not, so they are asked together.
+fn reaching(sums: &[f32], floor: f32, places: &mut Vec<u32>) {
+    let floor = floor.max(f32::MIN_POSITIVE);
+    places.clear();
+    for (first, some) in (0..).step_by(LANES).zip(sums.chunks(LANES)) {
+        if some.iter().fold(false, |any, &sum| any | (sum >= floor)) {
+            places.extend(
+                (first..)
+                    .zip(some)
+                    .filter(|&(_, &sum)| sum >= floor)
+                    .map(|(place, _)| place),
+            );
+        }
+    }
 }
 
 impl Part<'_> {
