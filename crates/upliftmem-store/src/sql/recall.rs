@@ -154,11 +154,11 @@ impl<'a> Question<'a> {
         let words = self.by_words(sql, indexes, depth)?;
         let now = self.now;
         let by_vector = || vectors.nearest(now, depth);
-        let by_words = || words.best_hits(now, depth);
-        let (dense, lexical) = if self.row.memories > ALONE_MAX {
-            side_by_side(by_vector, by_words)
+        let by_words = move || words.best_hits(now, depth);
+        let (lexical, dense) = if self.row.memories > ALONE_MAX {
+            side_by_side(by_words, by_vector)
         } else {
-            (by_vector(), by_words())
+            (by_words(), by_vector())
         };
         Ok(dense.map(|dense| lexical::fuse([dense, lexical], n)))
     }
