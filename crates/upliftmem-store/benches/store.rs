@@ -4,7 +4,8 @@
 //! a line (else they are made from templates), `UPLIFTMEM_BENCH_VECTORS` the file of their vectors that `embed.py`
 //! wrote (else all vectors are made), `UPLIFTMEM_BENCH_DUMP` a folder that gets vectors and queries for `peers.py`,
 //! and with `UPLIFTMEM_TEST_POSTGRES` the PostgreSQL store is measured up to `UPLIFTMEM_BENCH_POSTGRES_MAX` (10000)
-//! memories. `UPLIFTMEM_BENCH_KINDS` (recall,writes) leaves a part out.
+//! memories. `UPLIFTMEM_BENCH_FOLDER` keeps the SQLite stores, which a later run then finds written and built; the kind `build`
+//! does nothing but that. `UPLIFTMEM_BENCH_KINDS` (recall,writes) and `UPLIFTMEM_BENCH_STORES` (sqlite,postgres) leave parts out.
 
 #![expect(
     clippy::unwrap_used,
@@ -36,6 +37,11 @@ fn setting(name: &str, default: &str) -> String {
     std::env::var(name).unwrap_or_else(|_| default.to_owned())
 }
 
+/// Whether a database is measured.
+fn measured(store: &str) -> bool {
+    setting("UPLIFTMEM_BENCH_STORES", "sqlite,postgres").contains(store)
+}
+
 fn now() -> Timestamp {
     Timestamp::from_millis(1_000)
 }
@@ -47,6 +53,9 @@ async fn sqlite(path: &Path) -> Arc<dyn Store> {
 }
 
 async fn postgres(name: &str) -> Option<Arc<dyn Store>> {
+    if !measured("postgres") {
+        return None;
+    }
     let place = PostgresPlace {
         schema: format!("bench_{}_{name}", std::process::id()),
         ..PostgresPlace::new(std::env::var("UPLIFTMEM_TEST_POSTGRES").ok()?)
@@ -66,6 +75,12 @@ fn main() {
         .enable_all()
         .build()
         .unwrap();
+    if kinds.contains("build") {
+        for &size in &sizes {
+            let data = Data::unchecked(Kind::Clustered, size, QUERIES);
+            runtime.block_on(recalls::sqlite_build(&data));
+        }
+    }
     if kinds.contains("recall") {
         recalls::head();
         for &size in &sizes {
@@ -77,7 +92,9 @@ fn main() {
                 if let Ok(folder) = std::env::var("UPLIFTMEM_BENCH_DUMP") {
                     data.dump(Path::new(&folder));
                 }
-                runtime.block_on(recalls::sqlite_recalls(&data));
+                if measured("sqlite") {
+                    runtime.block_on(recalls::sqlite_recalls(&data));
+                }
                 if size <= postgres_max {
                     runtime.block_on(recalls::postgres_recalls(&data));
                 }

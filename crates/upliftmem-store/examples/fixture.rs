@@ -1,10 +1,10 @@
 //! Fills a store with a little of everything: the content of the dumps in `fixtures/`.
 //!
 //! ```text
-//! cargo run -p upliftmem-store --example fixture -- sqlite /tmp/v1.db
-//! sqlite3 /tmp/v1.db .dump > crates/upliftmem-store/fixtures/v1_sqlite.sql
-//! cargo run -p upliftmem-store --example fixture -- postgres postgresql://... fixture_v1
-//! pg_dump --no-owner --inserts --schema=fixture_v1 postgresql://... > crates/upliftmem-store/fixtures/v1_postgres.sql
+//! cargo run -p upliftmem-store --example fixture -- sqlite new.db
+//! sqlite3 new.db .dump > crates/upliftmem-store/fixtures/v2_sqlite.sql
+//! cargo run -p upliftmem-store --example fixture -- postgres postgresql://... fixture_v2
+//! pg_dump --no-owner --inserts --schema=fixture_v2 postgresql://... > crates/upliftmem-store/fixtures/v2_postgres.sql
 //! ```
 //!
 //! A dump is made when a schema version is released, and never again; `tests/conformance/schema.rs` upgrades it.

@@ -76,8 +76,8 @@ pub enum Error {
     #[error("the store is busy: {0}; try again")]
     Busy(String),
 
-    /// The database can not be reached or opened.
-    #[error("the store can not be reached: {0}")]
+    /// The database can not be reached, opened or written.
+    #[error("the store can not be used: {0}")]
     Unavailable(String),
 
     /// The database was written by a newer version of this program.
@@ -137,6 +137,18 @@ impl Error {
             | Self::Corrupt(_)
             | Self::Database(_)
             | Self::File { .. } => Actor::Operator,
+        }
+    }
+
+    /// The same, with where it happened, if the database is to blame.
+    pub(crate) fn at(self, place: &str) -> Self {
+        let here = |problem: String| format!("{place}: {problem}");
+        match self {
+            Self::Busy(problem) => Self::Busy(here(problem)),
+            Self::Unavailable(problem) => Self::Unavailable(here(problem)),
+            Self::Corrupt(problem) => Self::Corrupt(here(problem)),
+            Self::Database(problem) => Self::Database(here(problem)),
+            other => other,
         }
     }
 

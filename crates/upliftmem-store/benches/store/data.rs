@@ -72,7 +72,24 @@ fn member(centre: &[f32], rng: &mut impl Rng) -> Vec<f32> {
 }
 
 impl Data {
+    /// With the true answers of some queries.
     pub(crate) fn new(kind: Kind, size: usize, queries: usize) -> Self {
+        let mut data = Self::unchecked(kind, size, queries);
+        let words = Words::new(&data.texts);
+        data.truth = (0..CHECKED)
+            .map(|number| {
+                let dense = nearest(&data.vectors, &data.queries[number], 100);
+                let lexical = words.best(&data.query_texts[number], 100);
+                Truth {
+                    hybrid: fused(&dense, &lexical, 50),
+                    dense: dense.into_iter().take(50).collect(),
+                }
+            })
+            .collect();
+        data
+    }
+
+    pub(crate) fn unchecked(kind: Kind, size: usize, queries: usize) -> Self {
         let mut rng = ChaCha8Rng::seed_from_u64(42);
         let lines = sentences();
         let total = size + queries;
@@ -107,26 +124,14 @@ impl Data {
             .iter()
             .map(|text| text.split(' ').take(12).collect::<Vec<_>>().join(" "))
             .collect();
-        let mut data = Self {
+        Self {
             kind,
             vectors,
             queries,
             texts,
             query_texts,
             truth: Vec::new(),
-        };
-        let words = Words::new(&data.texts);
-        data.truth = (0..CHECKED)
-            .map(|number| {
-                let dense = nearest(&data.vectors, &data.queries[number], 100);
-                let lexical = words.best(&data.query_texts[number], 100);
-                Truth {
-                    hybrid: fused(&dense, &lexical, 50),
-                    dense: dense.into_iter().take(50).collect(),
-                }
-            })
-            .collect();
-        data
+        }
     }
 
     pub(crate) fn len(&self) -> usize {

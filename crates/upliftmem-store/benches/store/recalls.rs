@@ -1,6 +1,9 @@
 //! Recall by mode, beside what it costs to have it.
 
-use std::time::{Duration, Instant};
+use std::{
+    path::PathBuf,
+    time::{Duration, Instant},
+};
 
 use upliftmem_store::*;
 
@@ -18,21 +21,73 @@ pub(crate) fn head() {
     );
 }
 
-pub(crate) async fn sqlite_recalls(data: &Data) {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("bench.db");
-    let before = memory_mib();
-    let store = sqlite(&path).await;
+/// Where a store is measured: in a folder that is kept, or in one that goes away.
+struct Place {
+    folder: PathBuf,
+    _temporary: Option<tempfile::TempDir>,
+}
+
+impl Place {
+    fn new(data: &Data) -> Self {
+        if let Some(kept) = std::env::var_os("UPLIFTMEM_BENCH_FOLDER") {
+            let name = format!("{:?}-{}", data.kind, data.len()).to_lowercase();
+            let folder = PathBuf::from(kept).join(name);
+            std::fs::create_dir_all(&folder).unwrap();
+            return Self {
+                folder,
+                _temporary: None,
+            };
+        }
+        let temporary = tempfile::tempdir().unwrap();
+        Self {
+            folder: temporary.path().to_owned(),
+            _temporary: Some(temporary),
+        }
+    }
+
+    fn file(&self) -> PathBuf {
+        self.folder.join("bench.db")
+    }
+}
+
+/// Writes and builds, and waits until the graph is saved.
+pub(crate) async fn sqlite_build(data: &Data) {
+    let place = Place::new(data);
+    let store = sqlite(&place.file()).await;
     let written = load(&*store, data).await;
+    let built = build(&*store, data).await;
+    println!(
+        "\n* SQLite, {:?}, {}: written in {written:.0} s, built in {built:.0} s\n",
+        data.kind,
+        data.len()
+    );
+    saved(data).await;
+}
+
+/// The builder saves a large graph after its last node, on a thread of its own.
+async fn saved(data: &Data) {
+    tokio::time::sleep(Duration::from_secs(data.len() as u64 / 50_000)).await;
+}
+
+pub(crate) async fn sqlite_recalls(data: &Data) {
+    let place = Place::new(data);
+    let path = place.file();
+    let before = memory_mib();
+    let found = path.exists();
+    let store = sqlite(&path).await;
+    let written = if found {
+        f64::NAN
+    } else {
+        load(&*store, data).await
+    };
     let processor = processor_ms();
     let built = build(&*store, data).await;
     let build_processor = (processor_ms() - processor) / 1e3;
     let used = memory_mib() - before;
+    saved(data).await;
     recalls("SQLite", &*store, data).await;
     drop(store);
-    // The builder saves a large graph after its last node, on a thread of its own.
-    tokio::time::sleep(Duration::from_secs(data.len() as u64 / 100_000 * 2)).await;
-    let disk = disk(folder.path());
+    let disk = disk(&place.folder);
     let start = Instant::now();
     let store = sqlite(&path).await;
     let query = data.query(0, CANDIDATES, RecallMode::Dense);

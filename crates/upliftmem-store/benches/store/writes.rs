@@ -12,7 +12,7 @@ use crate::{
     CANDIDATES,
     data::{self, Data, Kind, scope},
     measure::Latencies,
-    now, postgres, sqlite,
+    measured, now, postgres, sqlite,
 };
 
 /// Memories that readers search.
@@ -23,7 +23,9 @@ const SIDE_BY_SIDE: Duration = Duration::from_secs(3);
 pub(crate) async fn all() {
     let folder = tempfile::tempdir().unwrap();
     let data = Data::new(Kind::Clustered, MEMORIES, 1_000);
-    measure("SQLite", sqlite(&folder.path().join("bench.db")).await, &data).await;
+    if measured("sqlite") {
+        measure("SQLite", sqlite(&folder.path().join("bench.db")).await, &data).await;
+    }
     if let Some(store) = postgres("writes").await {
         measure("PostgreSQL", store, &data).await;
     }

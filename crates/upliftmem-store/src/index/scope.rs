@@ -13,8 +13,11 @@ use crate::time::Timestamp;
 
 /// Up to so many vectors a scan is exact and as fast as the graph.
 pub(super) const EXACT_MAX: usize = 16_384;
-/// Candidates the graph looks at, at least; the answer is the best of them.
+/// Candidates the graph looks at, at least; the answer is the best of them. More with every doubling of the vectors
+/// from some number on: the same breadth finds less among more.
 const BREADTH_MIN: usize = 256;
+const BREADTH_STEP: usize = 64;
+const BREADTH_GROWS_FROM: usize = 32_768;
 /// Slots that are placed in the graph side by side.
 pub(super) const BATCH: usize = 128;
 /// A saved graph is used if at most one in so many of its nodes has no row any more.
@@ -174,7 +177,7 @@ impl ScopeIndex {
         };
         let mut near = Vec::new();
         if covered > 0 {
-            let breadth = BREADTH_MIN.max(2 * n);
+            let breadth = breadth(covered).max(2 * n);
             // A filter that leaves little can starve the walk: then every slot is looked at.
             near = self
                 .graph
@@ -242,5 +245,12 @@ impl ScopeIndex {
         } else {
             0
         }
+    }
+}
+
+const fn breadth(vectors: usize) -> usize {
+    match (vectors / BREADTH_GROWS_FROM).checked_ilog2() {
+        Some(doublings) => BREADTH_MIN + BREADTH_STEP * doublings as usize,
+        None => BREADTH_MIN,
     }
 }

@@ -58,52 +58,37 @@ impl ScopeIndexes {
         }
     }
 
-    /// The best `n` of a scope as of `version`, which the caller read in the same snapshot that `changes` reads.
+    /// The vectors of a scope as of `version` at least, which the caller read in the same snapshot that `changes` reads.
     ///
     /// `changes(since, into)` hands over every row that changed after version `since`.
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "a snapshot's coordinates and a question"
-    )]
-    pub(crate) fn nearest(
+    pub(crate) fn vectors(
         &self,
         scope: i64,
         version: i64,
         generation: i64,
-        query: &[f32],
-        n: usize,
-        now: Timestamp,
+        dimension: usize,
         changes: impl FnMut(i64, &mut dyn FnMut(IndexRow)) -> Result<()>,
-    ) -> Result<Vec<Found>> {
+    ) -> Result<FreshVectors> {
         let shared = self.asked(scope);
         let fresh = |index: &Option<ScopeIndex>| {
             index
                 .as_ref()
                 .is_some_and(|index| index.generation == generation && index.version >= version)
         };
-        {
-            let index = shared.index.read().unwrap_or_else(PoisonError::into_inner);
-            if fresh(&index)
-                && let Some(index) = index.as_ref()
+        let is_fresh = fresh(&shared.index.read().unwrap_or_else(PoisonError::into_inner));
+        if !is_fresh {
             {
-                return Ok(index.search(query, n, now));
+                let mut index = shared.index.write().unwrap_or_else(PoisonError::into_inner);
+                if !fresh(&index) {
+                    catch_up(&mut index, &shared, generation, version, dimension, changes)?;
+                    let slots = index.as_ref().map_or(0, |index| index.slots.len());
+                    shared.floats.store(slots * dimension, Ordering::Relaxed);
+                }
             }
+            self.forget_unused(scope);
+            build_in_background(&shared);
         }
-        {
-            let mut index = shared.index.write().unwrap_or_else(PoisonError::into_inner);
-            if !fresh(&index) {
-                catch_up(&mut index, &shared, generation, version, query.len(), changes)?;
-                let slots = index.as_ref().map_or(0, |index| index.slots.len());
-                shared.floats.store(slots * query.len(), Ordering::Relaxed);
-            }
-        }
-        self.forget_unused(scope);
-        build_in_background(&shared);
-        let index = shared.index.read().unwrap_or_else(PoisonError::into_inner);
-        Ok(index
-            .as_ref()
-            .map(|index| index.search(query, n, now))
-            .unwrap_or_default())
+        Ok(FreshVectors { shared, generation })
     }
 
     /// What is kept of a scope that is asked now.
@@ -122,29 +107,19 @@ impl ScopeIndexes {
         shared
     }
 
-    /// The best `n` of a scope by words, as of `version`, like [`Self::nearest`].
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "a snapshot's coordinates and a question"
-    )]
-    pub(crate) fn by_words(
+    /// The words of a scope as of `version` at least, like [`Self::vectors`].
+    pub(crate) fn words(
         &self,
         scope: i64,
         version: i64,
-        words: &[(String, u64)],
-        collection: Collection,
-        n: usize,
-        now: Timestamp,
         mut changes: impl FnMut(i64, &mut dyn FnMut(WordRow)) -> Result<()>,
-    ) -> Result<Vec<(MemoryId, u32, f64)>> {
+    ) -> Result<FreshWords> {
         let shared = self.asked(scope);
-        {
+        let is_fresh = {
             let index = shared.words.read().unwrap_or_else(PoisonError::into_inner);
-            if index.version >= version {
-                return Ok(index.search(words, collection, n, now));
-            }
-        }
-        {
+            index.version >= version
+        };
+        if !is_fresh {
             let mut index = shared.words.write().unwrap_or_else(PoisonError::into_inner);
             if index.version < version {
                 // On an error the index stays empty and the next question starts over: never half a change.
@@ -153,14 +128,15 @@ impl ScopeIndexes {
                     current = WordIndex::default();
                 }
                 changes(current.version, &mut |row| current.apply(&row))?;
+                current.seal();
                 current.version = version;
                 shared.postings.store(current.entries, Ordering::Relaxed);
                 *index = current;
             }
+            drop(index);
+            self.forget_unused(scope);
         }
-        self.forget_unused(scope);
-        let index = shared.words.read().unwrap_or_else(PoisonError::into_inner);
-        Ok(index.search(words, collection, n, now))
+        Ok(FreshWords { shared })
     }
 
     /// Drops the indexes that were asked longest ago while all of them together are too large. They are read again
@@ -189,6 +165,44 @@ impl ScopeIndexes {
         };
         let index = shared.index.read().unwrap_or_else(PoisonError::into_inner);
         index.as_ref().map_or(0, ScopeIndex::unbuilt)
+    }
+}
+
+/// Vectors that were brought up to date.
+#[derive(Debug)]
+pub(crate) struct FreshVectors {
+    shared: Arc<Shared>,
+    generation: i64,
+}
+
+impl FreshVectors {
+    /// The best `n`. None if the scope went to another generation meanwhile: its vectors say nothing about this query.
+    pub(crate) fn nearest(&self, query: &[f32], n: usize, now: Timestamp) -> Option<Vec<Found>> {
+        let index = self.shared.index.read().unwrap_or_else(PoisonError::into_inner);
+        index
+            .as_ref()
+            .filter(|index| index.generation == self.generation)
+            .map(|index| index.search(query, n, now))
+    }
+}
+
+/// Words that were brought up to date.
+#[derive(Debug)]
+pub(crate) struct FreshWords {
+    shared: Arc<Shared>,
+}
+
+impl FreshWords {
+    /// The best `n` by BM25.
+    pub(crate) fn best(
+        &self,
+        words: &[(String, u64)],
+        collection: Collection,
+        n: usize,
+        now: Timestamp,
+    ) -> Vec<(MemoryId, u32, f64)> {
+        let index = self.shared.words.read().unwrap_or_else(PoisonError::into_inner);
+        index.search(words, collection, n, now)
     }
 }
 
@@ -245,9 +259,7 @@ mod tests {
         let indexes = ScopeIndexes::default();
         for scope in 0..12_000 {
             let none = |_: i64, _: &mut dyn FnMut(IndexRow)| Ok(());
-            indexes
-                .nearest(scope, 1, 1, &[1.0], 1, Timestamp::default(), none)
-                .unwrap();
+            indexes.vectors(scope, 1, 1, 1, none).unwrap();
         }
         let kept = indexes.scopes.lock().unwrap();
         assert_eq!(kept.len(), SCOPES_MAX);
@@ -258,19 +270,14 @@ mod tests {
     fn changes_are_seen_and_the_dead_are_not() {
         let indexes = ScopeIndexes::default();
         let ask = |version: i64, generation: i64, now: u64, rows: Vec<IndexRow>| {
-            let found = indexes
-                .nearest(
-                    1,
-                    version,
-                    generation,
-                    &[1.0, 0.0],
-                    10,
-                    Timestamp::from_millis(now),
-                    |_, each| {
-                        rows.iter().cloned().for_each(each);
-                        Ok(())
-                    },
-                )
+            let vectors = indexes
+                .vectors(1, version, generation, 2, |_, each| {
+                    rows.iter().cloned().for_each(each);
+                    Ok(())
+                })
+                .unwrap();
+            let found = vectors
+                .nearest(&[1.0, 0.0], 10, Timestamp::from_millis(now))
                 .unwrap();
             found.iter().map(|found| found.id.as_u128()).collect::<Vec<_>>()
         };
@@ -289,6 +296,28 @@ mod tests {
     }
 
     #[test]
+    fn a_question_never_meets_the_vectors_of_another_generation() {
+        let indexes = ScopeIndexes::default();
+        let open = |generation: i64, vector: Vec<f32>| {
+            let changed = IndexRow {
+                vector: Some(vector),
+                ..row(1, None, None)
+            };
+            let dimension = changed.vector.as_ref().unwrap().len();
+            let all = move |_: i64, each: &mut dyn FnMut(IndexRow)| {
+                each(changed.clone());
+                Ok(())
+            };
+            indexes.vectors(1, 1, generation, dimension, all).unwrap()
+        };
+        let before = open(1, vec![1.0, 0.0]);
+        let after = open(2, vec![0.0, 0.0, 1.0]);
+        let now = Timestamp::default();
+        assert_eq!(before.nearest(&[1.0, 0.0], 5, now), None);
+        assert_eq!(after.nearest(&[0.0, 0.0, 1.0], 5, now).unwrap().len(), 1);
+    }
+
+    #[test]
     fn a_saved_graph_is_used_when_it_fits_and_only_then() {
         let folder = tempfile::tempdir().unwrap();
         let database = folder.path().join("store.db");
@@ -304,9 +333,8 @@ mod tests {
                 rows.iter().cloned().for_each(each);
                 Ok(())
             };
-            let found = indexes
-                .nearest(1, 1, generation, &[1.0, 0.0], 20, Timestamp::default(), all)
-                .unwrap();
+            let vectors = indexes.vectors(1, 1, generation, 2, all).unwrap();
+            let found = vectors.nearest(&[1.0, 0.0], 20, Timestamp::default()).unwrap();
             (indexes.unbuilt(1), found, indexes)
         };
         let (unbuilt, truth, indexes) = open(&rows, 1);

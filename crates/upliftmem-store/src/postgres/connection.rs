@@ -137,6 +137,9 @@ pub(super) fn error(error: postgres::Error) -> Error {
     let text = message(&error);
     match error.code() {
         Some(&SqlState::T_R_SERIALIZATION_FAILURE | &SqlState::T_R_DEADLOCK_DETECTED) => Error::Busy(text),
+        Some(&SqlState::DISK_FULL) => Error::Unavailable(format!(
+            "{text}; nothing was written; free some room on the server"
+        )),
         Some(code) if code.code().starts_with("53") || code.code().starts_with("57") => Error::Busy(text),
         Some(_) => Error::Database(text),
         None => Error::Unavailable(text),

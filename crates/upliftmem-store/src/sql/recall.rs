@@ -5,17 +5,19 @@ use upliftmem_core::MemoryId;
 use super::{
     Dialect, Row, Sql, embeddings,
     scopes::{self, ScopeRow},
-    words,
+    words::{self, WordSearch},
 };
 use crate::{
-    Embedding, Hit, Recall, RecallMode, RecallQuery, Scope, Timestamp,
+    Hit, Recall, RecallMode, RecallQuery, Scope, Timestamp,
     error::{Error, Result},
-    index::{IndexRow, ScopeIndexes},
+    index::{FreshVectors, IndexRow, ScopeIndexes, side_by_side},
     lexical,
 };
 
 /// Each order is read to this multiple of what is asked for, so that fusion has something to agree about.
 const FUSION_DEPTH: usize = 2;
+/// Up to so many memories both orders are found sooner than a second thread wakes up.
+const ALONE_MAX: u64 = 2_000;
 /// Scopes of PostgreSQL with at most so many memories are searched exactly.
 const POSTGRES_EXACT_MAX: u64 = 10_000;
 
@@ -31,14 +33,66 @@ pub(crate) fn recall(
         return Ok(Recall::default());
     };
     let n = query.candidates;
-    let by_vector = |sql: &mut dyn Sql, n: usize| match &query.embedding {
-        Some(embedding) => dense(sql, indexes, &row, embedding, now, n),
-        None => Ok(Vec::new()),
+    let question = Question {
+        row: &row,
+        query,
+        now,
     };
-    let by_words = |sql: &mut dyn Sql, n: usize| -> Result<Vec<Hit>> {
-        let found = words::search(sql, indexes, &row, &query.text, now, n)?;
-        Ok(found
-            .into_iter()
+    // Starts over when the scope's vectors went to another generation between being made ready and being searched.
+    let hits = loop {
+        let found = match query.mode {
+            RecallMode::Lexical => Some(question.by_words(sql, indexes, n)?.best_hits(now, n)),
+            RecallMode::Dense if query.embedding.is_none() => {
+                return Err(Error::invalid(
+                    "embedding",
+                    "dense recall needs one; give it or use another mode",
+                ));
+            }
+            RecallMode::Dense => question.by_vector(sql, indexes, n)?.nearest(now, n),
+            RecallMode::Hybrid => question.by_both(sql, indexes, n)?,
+        };
+        if let Some(hits) = found {
+            break hits;
+        }
+    };
+    Ok(Recall { hits })
+}
+
+/// What is asked, and where.
+#[derive(Debug)]
+struct Question<'a> {
+    row: &'a ScopeRow,
+    query: &'a RecallQuery,
+    now: Timestamp,
+}
+
+/// A question of vectors: in the process, which takes no database, or answered by the database.
+#[derive(Debug)]
+enum VectorSearch<'a> {
+    Indexed(FreshVectors, &'a [f32]),
+    Found(Vec<Hit>),
+}
+
+impl VectorSearch<'_> {
+    fn nearest(self, now: Timestamp, n: usize) -> Option<Vec<Hit>> {
+        match self {
+            Self::Indexed(vectors, query) => {
+                let found = vectors.nearest(query, n, now)?.into_iter();
+                Some(
+                    found
+                        .map(|found| hit(found.id, found.tokens, found.cosine))
+                        .collect(),
+                )
+            }
+            Self::Found(hits) => Some(hits),
+        }
+    }
+}
+
+impl WordSearch {
+    fn best_hits(self, now: Timestamp, n: usize) -> Vec<Hit> {
+        let found = self.best(now, n).into_iter();
+        found
             .map(|(id, tokens, score)| Hit {
                 id,
                 tokens,
@@ -46,65 +100,68 @@ pub(crate) fn recall(
                 cosine: None,
                 bm25: Some(score),
             })
-            .collect())
-    };
-    let hits = match query.mode {
-        RecallMode::Lexical => by_words(sql, n)?,
-        RecallMode::Dense if query.embedding.is_none() => {
-            return Err(Error::invalid(
-                "embedding",
-                "dense recall needs one; give it or use another mode",
-            ));
-        }
-        RecallMode::Dense => by_vector(sql, n)?,
-        RecallMode::Hybrid => {
-            let depth = n * FUSION_DEPTH;
-            lexical::fuse([by_vector(sql, depth)?, by_words(sql, depth)?], n)
-        }
-    };
-    Ok(Recall { hits })
+            .collect()
+    }
 }
 
-fn dense(
-    sql: &mut dyn Sql,
-    indexes: Option<&ScopeIndexes>,
-    row: &ScopeRow,
-    embedding: &Embedding,
-    now: Timestamp,
-    n: usize,
-) -> Result<Vec<Hit>> {
-    // A scope without embeddings has nothing to compare with.
-    let Some(active) = row.generation else {
-        return Ok(Vec::new());
-    };
-    let stored = embeddings::generation(sql, row.number, active)?;
-    if stored != *embedding.generation() {
-        return Err(Error::Generation {
-            stored,
-            given: embedding.generation().clone(),
-        });
+impl<'a> Question<'a> {
+    fn by_words(&self, sql: &mut dyn Sql, indexes: Option<&ScopeIndexes>, n: usize) -> Result<WordSearch> {
+        words::search(sql, indexes, self.row, &self.query.text, self.now, n)
     }
-    if let Some(indexes) = indexes {
-        let found = indexes.nearest(
-            row.number,
-            row.version,
-            active,
-            embedding.vector(),
-            n,
-            now,
-            |since, each| changes(sql, row.number, active, since, each),
-        )?;
-        return Ok(found
-            .into_iter()
-            .map(|found| hit(found.id, found.tokens, found.cosine))
-            .collect());
+
+    fn by_vector(
+        &self,
+        sql: &mut dyn Sql,
+        indexes: Option<&ScopeIndexes>,
+        n: usize,
+    ) -> Result<VectorSearch<'a>> {
+        // A scope without embeddings has nothing to compare with.
+        let (Some(active), Some(embedding)) = (self.row.generation, &self.query.embedding) else {
+            return Ok(VectorSearch::Found(Vec::new()));
+        };
+        let (number, vector) = (self.row.number, embedding.vector());
+        let stored = embeddings::generation(sql, number, active)?;
+        if stored != *embedding.generation() {
+            return Err(Error::Generation {
+                stored,
+                given: embedding.generation().clone(),
+            });
+        }
+        if let Some(indexes) = indexes {
+            let version = self.row.version;
+            let vectors = indexes.vectors(number, version, active, vector.len(), |since, each| {
+                changes(sql, number, active, since, each)
+            })?;
+            return Ok(VectorSearch::Indexed(vectors, vector));
+        }
+        let found = nearest_by_index(sql, self.row, active, vector, self.now, n)?;
+        if found.len() >= n {
+            return Ok(VectorSearch::Found(found));
+        }
+        // The graph walk was starved by the filter, or there are no more: only looking at all of them can tell.
+        let found = nearest_exactly(sql, self.row, active, vector, self.now, n)?;
+        Ok(VectorSearch::Found(found))
     }
-    let found = nearest_by_index(sql, row, active, embedding.vector(), now, n)?;
-    if found.len() >= n {
-        return Ok(found);
+
+    fn by_both(
+        &self,
+        sql: &mut dyn Sql,
+        indexes: Option<&ScopeIndexes>,
+        n: usize,
+    ) -> Result<Option<Vec<Hit>>> {
+        let depth = n * FUSION_DEPTH;
+        let vectors = self.by_vector(sql, indexes, depth)?;
+        let words = self.by_words(sql, indexes, depth)?;
+        let now = self.now;
+        let by_vector = || vectors.nearest(now, depth);
+        let by_words = move || words.best_hits(now, depth);
+        let (lexical, dense) = if self.row.memories > ALONE_MAX {
+            side_by_side(by_words, by_vector)
+        } else {
+            (by_words(), by_vector())
+        };
+        Ok(dense.map(|dense| lexical::fuse([dense, lexical], n)))
     }
-    // The graph walk was starved by the filter, or there are no more: only looking at all of them can tell.
-    nearest_exactly(sql, row, active, embedding.vector(), now, n)
 }
 
 fn hit(id: MemoryId, tokens: u32, cosine: f32) -> Hit {

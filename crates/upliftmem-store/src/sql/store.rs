@@ -177,6 +177,12 @@ impl<B: Backend> Store for SqlStore<B> {
     async fn reembed_begin(&self, scope: &Scope, target: &EmbedderGeneration) -> Result<ReembedProgress> {
         check_name("embedder name", &target.name, &self.limits)?;
         check_name("embedder digest", &target.digest, &self.limits)?;
+        within(
+            "embedding_dimension_max",
+            self.limits.embedding_dimension_max,
+            target.dimension as usize,
+            format_args!("numbers of an embedding of {target}"),
+        )?;
         let target = target.clone();
         self.write(scope, move |sql, scope| embeddings::begin(sql, scope, &target))
             .await

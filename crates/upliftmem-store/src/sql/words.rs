@@ -7,7 +7,7 @@ use upliftmem_core::MemoryId;
 use super::{Dialect, Row, Sql};
 use crate::{
     error::Result,
-    index::{ScopeIndexes, WordRow},
+    index::{FreshWords, ScopeIndexes, WordRow},
     lexical::{self, Collection, Posting},
     sql::scopes::ScopeRow,
     time::Timestamp,
@@ -106,7 +106,34 @@ impl WordCounts {
     }
 }
 
-/// The best `n` memories by BM25. Status and expiry are applied before the cut.
+/// A question of words: what is known of them, and where they are looked up.
+#[derive(Debug)]
+pub(crate) enum WordSearch {
+    /// In the process, which takes no database.
+    Indexed {
+        index: FreshWords,
+        words: Vec<(String, u64)>,
+        collection: Collection,
+    },
+    /// Answered by the database.
+    Found(Vec<(MemoryId, u32, f64)>),
+}
+
+impl WordSearch {
+    /// The best `n` memories by BM25.
+    pub(crate) fn best(self, now: Timestamp, n: usize) -> Vec<(MemoryId, u32, f64)> {
+        match self {
+            Self::Indexed {
+                index,
+                words,
+                collection,
+            } => index.best(&words, collection, n, now),
+            Self::Found(found) => found,
+        }
+    }
+}
+
+/// Prepares the search for the best `n` memories by BM25. Status and expiry are applied before the cut.
 pub(crate) fn search(
     sql: &mut dyn Sql,
     indexes: Option<&ScopeIndexes>,
@@ -114,10 +141,10 @@ pub(crate) fn search(
     text: &str,
     now: Timestamp,
     n: usize,
-) -> Result<Vec<(MemoryId, u32, f64)>> {
+) -> Result<WordSearch> {
     let words = lexical::query_words(text);
     if words.is_empty() {
-        return Ok(Vec::new());
+        return Ok(WordSearch::Found(Vec::new()));
     }
     // One statement whatever the number of words, so that it is prepared once.
     let (query, list) = match sql.dialect() {
@@ -142,16 +169,19 @@ pub(crate) fn search(
     if let Some(indexes) = indexes {
         known.retain(|&(_, memories)| memories > 0);
         let (number, version) = (scope.number, scope.version);
-        return indexes.by_words(number, version, &known, collection, n, now, |since, each| {
-            changes(sql, number, since, each)
+        let index = indexes.words(number, version, |since, each| changes(sql, number, since, each))?;
+        return Ok(WordSearch::Indexed {
+            index,
+            words: known,
+            collection,
         });
     }
     let chosen = lexical::choose(known);
     if chosen.is_empty() {
-        return Ok(Vec::new());
+        return Ok(WordSearch::Found(Vec::new()));
     }
     let postings = postgres_postings(sql, scope.number, &chosen, now)?;
-    Ok(lexical::rank(postings, collection, n))
+    Ok(WordSearch::Found(lexical::rank(postings, collection, n)))
 }
 
 /// Every row of a scope that changed after a version, for the in-process index.

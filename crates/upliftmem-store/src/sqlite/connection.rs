@@ -87,15 +87,34 @@ impl ToSql for Value {
     }
 }
 
-/// What SQLite says, by who must act.
+/// What SQLite says, by who must act. The place is added by whoever knows it.
 #[expect(clippy::needless_pass_by_value, reason = "it is passed to map_err")]
 pub(super) fn error(error: rusqlite::Error) -> Error {
+    let unavailable = |way_out: &str| Error::Unavailable(format!("{error}; {way_out}"));
     match error.sqlite_error_code() {
-        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Error::Busy(error.to_string()),
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
+            Error::Busy(format!("{error} by another process"))
+        }
         Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => Error::Corrupt(error.to_string()),
-        Some(
-            ErrorCode::CannotOpen | ErrorCode::ReadOnly | ErrorCode::DiskFull | ErrorCode::PermissionDenied,
-        ) => Error::Unavailable(error.to_string()),
+        Some(ErrorCode::DiskFull) => unavailable("nothing was written; free some room and try again"),
+        Some(ErrorCode::SystemIoFailure) => unavailable(
+            "nothing was written; look whether the disk is full, a file may not grow further or the disk fails",
+        ),
+        Some(ErrorCode::CannotOpen) => unavailable("look whether its folder exists and can be written"),
+        Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => {
+            unavailable("let this user write the file and its folder")
+        }
         _ => Error::Database(error.to_string()),
+    }
+}
+
+/// The same failure for another piece of work that shared it.
+pub(super) fn shared(failure: &Error) -> Error {
+    match failure {
+        Error::Busy(problem) => Error::Busy(problem.clone()),
+        Error::Unavailable(problem) => Error::Unavailable(problem.clone()),
+        Error::Corrupt(problem) => Error::Corrupt(problem.clone()),
+        Error::Database(problem) => Error::Database(problem.clone()),
+        other => Error::Database(other.to_string()),
     }
 }

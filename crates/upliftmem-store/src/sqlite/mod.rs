@@ -7,6 +7,7 @@ mod connection;
 mod writer;
 
 use std::{
+    fmt,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
 };
@@ -33,17 +34,31 @@ pub enum SqlitePlace {
     Memory,
 }
 
+impl fmt::Display for SqlitePlace {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(path) => path.display().fmt(out),
+            Self::Memory => out.write_str("SQLite in memory"),
+        }
+    }
+}
+
 /// Opens a store in SQLite.
 pub async fn open_sqlite(place: SqlitePlace, limits: StoreLimits) -> Result<Arc<dyn Store>> {
+    let name = place.to_string();
     let backend = tokio::task::spawn_blocking(move || Sqlite::open(place))
         .await
-        .map_err(|error| Error::Unavailable(error.to_string()))??;
+        .map_err(|error| Error::Unavailable(error.to_string()))
+        .flatten()
+        .map_err(|error| error.at(&name))?;
     Ok(Arc::new(SqlStore { backend, limits }))
 }
 
 /// The database behind a store.
 #[derive(Debug)]
 struct Sqlite {
+    /// What errors call it.
+    name: String,
     writer: Writer,
     readers: Option<Arc<Readers>>,
     indexes: ScopeIndexes,
@@ -57,12 +72,12 @@ struct Readers {
 
 impl Sqlite {
     fn open(place: SqlitePlace) -> Result<Self> {
+        let name = place.to_string();
         let mut indexes = ScopeIndexes::default();
         let (connection, readers) = match place {
             SqlitePlace::Memory => (Connection::open_in_memory().map_err(connection::error)?, None),
             SqlitePlace::File(path) => {
-                let connection = Connection::open(&path)
-                    .map_err(|error| Error::Unavailable(format!("{}: {error}", path.display())))?;
+                let connection = Connection::open(&path).map_err(connection::error)?;
                 indexes = ScopeIndexes::beside(path.clone());
                 let readers = Readers {
                     path,
@@ -78,6 +93,7 @@ impl Sqlite {
         migrate(&mut Transaction::new(&connection))?;
         connection.execute_batch("COMMIT").map_err(connection::error)?;
         Ok(Self {
+            name,
             writer: Writer::start(connection)?,
             readers,
             indexes,
@@ -128,7 +144,7 @@ impl Backend for Sqlite {
     ) -> Result<T> {
         // A database in memory has one connection; its readers queue with the writers.
         let Some(readers) = self.readers.clone() else {
-            return self.writer.run(work).await;
+            return self.write(work).await;
         };
         let read = move || {
             let connection = readers.take()?;
@@ -141,14 +157,16 @@ impl Backend for Sqlite {
         };
         tokio::task::spawn_blocking(read)
             .await
-            .map_err(|error| Error::Database(format!("a reader failed: {error}")))?
+            .map_err(|error| Error::Database(format!("a reader failed: {error}")))
+            .flatten()
+            .map_err(|error| error.at(&self.name))
     }
 
     async fn write<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut dyn Sql) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        self.writer.run(work).await
+        self.writer.run(work).await.map_err(|error| error.at(&self.name))
     }
 
     fn indexes(&self) -> Option<ScopeIndexes> {

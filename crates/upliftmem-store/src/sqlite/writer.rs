@@ -11,7 +11,7 @@ use std::{
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
-use super::connection::{Transaction, error};
+use super::connection::{Transaction, error, shared};
 use crate::{
     error::{Error, Result},
     sql::Sql,
@@ -25,7 +25,7 @@ trait Job: Send {
     /// Runs; says whether its changes are to be kept.
     fn run(&mut self, sql: &mut dyn Sql) -> bool;
     /// Answers, after the changes are durable or with why they are not.
-    fn answer(self: Box<Self>, failure: Option<&str>);
+    fn answer(self: Box<Self>, failure: Option<&Error>);
 }
 
 struct Work<F, T> {
@@ -44,13 +44,12 @@ impl<T: Send, F: FnOnce(&mut dyn Sql) -> Result<T> + Send> Job for Work<F, T> {
         matches!(self.answer, Some(Ok(_)))
     }
 
-    fn answer(self: Box<Self>, failure: Option<&str>) {
+    fn answer(self: Box<Self>, failure: Option<&Error>) {
         let answer = match (failure, self.answer) {
             (None, Some(answer)) => answer,
             (Some(_), Some(Err(error))) => Err(error),
-            (problem, _) => Err(Error::Database(
-                problem.unwrap_or("the work was not run").to_owned(),
-            )),
+            (Some(failure), _) => Err(shared(failure)),
+            (None, None) => Err(Error::Database("the work was not run".into())),
         };
         // Whoever asked may have stopped waiting; the write is durable all the same.
         drop(self.to.send(answer));
@@ -104,15 +103,13 @@ fn write(connection: &Connection, jobs: &mpsc::Receiver<Box<dyn Job>>) {
         {
             together.push(next);
         }
-        let failure = transaction(connection, &mut together)
-            .err()
-            .map(|error| error.to_string());
+        let failure = transaction(connection, &mut together).err();
         if failure.is_some() {
             // Ending a transaction that is not open fails, and there is nothing to end then.
             drop(connection.execute_batch("ROLLBACK"));
         }
         for job in together {
-            job.answer(failure.as_deref());
+            job.answer(failure.as_ref());
         }
     }
 }

@@ -11,6 +11,7 @@
 mod files;
 mod journal;
 mod leaks;
+mod limits;
 mod memories;
 mod recall;
 mod reembed;
@@ -52,7 +53,6 @@ conformance! {
         a_batch_says_what_became_of_each_item,
         what_is_stored_reads_back_whole,
         duplicates_are_recognised_until_they_expire,
-        limits_are_named,
         quarantine_and_release,
         superseding_links_both_and_retires_one,
         deleted_memories_are_gone,
@@ -94,6 +94,8 @@ conformance! {
         text_files_are_imported_by_paragraph,
         a_file_larger_than_a_batch_streams_and_reports_progress,
         open_tickets_round_trip_to_the_byte;
+    limits:
+        every_limit_is_named_in_its_error;
     leaks:
         no_method_crosses_scopes;
 }

@@ -113,45 +113,6 @@ pub(crate) async fn duplicates_are_recognised_until_they_expire(store: TestStore
     assert_eq!(found, [3]);
 }
 
-pub(crate) async fn limits_are_named(store: TestStore) {
-    let mut wide = note(2, "wide");
-    wide.memory.metadata.insert("k".into(), json!("x".repeat(600)));
-    let mut odd = note(3, "odd");
-    odd.kind = "k".repeat(300);
-    let statuses = add(&store, vec![note(1, &"x".repeat(1_001)), wide, odd]).await;
-    for (status, limit) in statuses
-        .iter()
-        .zip(["text_bytes_max", "metadata_bytes_max", "name_bytes_max"])
-    {
-        assert!(
-            matches!(status, ItemStatus::Failed { reason } if reason.contains(limit)),
-            "{status:?}"
-        );
-    }
-    let many: Vec<NewMemory> = (0..20_001).map(|number| note(number, "x")).collect();
-    let error = store.add_memories(&alice(), at(0), many).await.unwrap_err();
-    assert!(error.to_string().contains("batch_items_max"), "{error}");
-    assert_eq!(error.actor(), Actor::Caller);
-    let error = store
-        .recall(&alice(), at(0), by_words("x", 1_001))
-        .await
-        .unwrap_err();
-    assert!(error.to_string().contains("recall_candidates_max"), "{error}");
-    let error = store
-        .recall(&alice(), at(0), by_words(&"x".repeat(200_000), 1))
-        .await
-        .unwrap_err();
-    assert!(error.to_string().contains("query_bytes_max"), "{error}");
-    for rows in [0, 10_001] {
-        assert!(
-            store
-                .list_memories(&alice(), MemoryFilter::default(), rows)
-                .await
-                .is_err()
-        );
-    }
-}
-
 pub(crate) async fn quarantine_and_release(store: TestStore) {
     add(
         &store,

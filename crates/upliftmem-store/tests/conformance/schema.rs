@@ -148,28 +148,51 @@ async fn check_fixture(store: TestStore) {
     );
 }
 
-#[tokio::test]
-async fn a_sqlite_database_of_schema_1_is_upgraded() {
-    let place = SqliteFile::new();
-    let database = Connection::open(place.path()).unwrap();
-    database
-        .execute_batch(include_str!("../../fixtures/v1_sqlite.sql"))
-        .unwrap();
-    drop(database);
-    check_fixture(place.open().await).await;
+/// Dumps of every released schema by their versions.
+const SQLITE_DUMPS: [(i64, &str); 2] = [
+    (1, include_str!("../../fixtures/v1_sqlite.sql")),
+    (2, include_str!("../../fixtures/v2_sqlite.sql")),
+];
+const POSTGRES_DUMPS: [(i64, &str); 2] = [
+    (1, include_str!("../../fixtures/v1_postgres.sql")),
+    (2, include_str!("../../fixtures/v2_postgres.sql")),
+];
+
+#[test]
+fn every_released_schema_has_a_dump() {
+    for dumps in [SQLITE_DUMPS, POSTGRES_DUMPS] {
+        let versions = dumps.map(|(version, _)| version);
+        assert!(versions.into_iter().eq(1..=SCHEMA_VERSION), "{versions:?}");
+    }
 }
 
 #[tokio::test]
-async fn a_postgres_database_of_schema_1_is_upgraded() {
-    let Some(place) = PostgresSchema::new() else {
-        return;
-    };
-    let schema = place.place().schema;
-    // Under the lock that every store takes for it.
-    let lock = "SELECT pg_advisory_xact_lock(129126427878004)";
-    place.operate(format!(
-        "{lock}; CREATE EXTENSION IF NOT EXISTS vector SCHEMA public"
-    ));
-    place.operate(include_str!("../../fixtures/v1_postgres.sql").replace("fixture_v1", &schema));
-    check_fixture(place.open().await).await;
+async fn sqlite_databases_of_every_released_schema_are_upgraded() {
+    for (version, dump) in SQLITE_DUMPS {
+        let place = SqliteFile::new();
+        let database = Connection::open(place.path()).unwrap();
+        database.execute_batch(dump).unwrap();
+        let newest = "SELECT max(version) FROM schema_version";
+        let found = || database.query_row(newest, [], |row| row.get::<_, i64>(0));
+        assert_eq!(found().unwrap(), version);
+        check_fixture(place.open().await).await;
+        assert_eq!(found().unwrap(), SCHEMA_VERSION);
+    }
+}
+
+#[tokio::test]
+async fn postgres_databases_of_every_released_schema_are_upgraded() {
+    for (version, dump) in POSTGRES_DUMPS {
+        let Some(place) = PostgresSchema::new() else {
+            return;
+        };
+        let schema = place.place().schema;
+        // Under the lock that every store takes for it.
+        let lock = "SELECT pg_advisory_xact_lock(129126427878004)";
+        place.operate(format!(
+            "{lock}; CREATE EXTENSION IF NOT EXISTS vector SCHEMA public"
+        ));
+        place.operate(dump.replace(&format!("fixture_v{version}"), &schema));
+        check_fixture(place.open().await).await;
+    }
 }

@@ -90,7 +90,7 @@ async fn sslmode_is_respected() {
         ("127.0.0.1", trusted("verify-full"), "certificate"),
         ("localhost", "sslmode=verify-full".to_owned(), "certificate"),
         ("localhost", "sslmode=verify-ca".to_owned(), "certificate"),
-        ("127.0.0.1", "sslmode=disable".to_owned(), "can not be reached"),
+        ("127.0.0.1", "sslmode=disable".to_owned(), "can not be used"),
         ("127.0.0.1", "sslmode=perhaps".to_owned(), "sslmode"),
     ] {
         let error = open(host, &words).await.map(drop).unwrap_err().to_string();
