@@ -17,6 +17,7 @@ mod reembed;
 mod schema;
 mod support;
 mod tasks;
+mod tenancy;
 mod tickets;
 mod tls;
 
@@ -53,6 +54,7 @@ conformance! {
         what_is_stored_reads_back_whole,
         duplicates_are_recognised_until_they_expire,
         limits_are_named,
+        what_is_beside_a_text_can_change,
         quarantine_and_release,
         superseding_links_both_and_retires_one,
         deleted_memories_are_gone,
@@ -94,6 +96,9 @@ conformance! {
         text_files_are_imported_by_paragraph,
         a_file_larger_than_a_batch_streams_and_reports_progress,
         open_tickets_round_trip_to_the_byte;
+    tenancy:
+        a_key_is_found_by_its_hash_until_it_is_revoked,
+        a_tenant_sees_its_own_scopes_and_memories;
     leaks:
         no_method_crosses_scopes;
 }
