@@ -2,9 +2,11 @@
 
 mod demo;
 mod evaluate;
+mod keys;
 mod memories;
 mod probe;
 mod search;
+mod serve;
 mod setup;
 mod train;
 
@@ -73,6 +75,10 @@ enum Command {
     Eval(evaluate::EvalArguments),
     /// Does memory help? What executions say so far.
     Report(train::ReportArguments),
+    /// Serve memories over HTTP: REST, MCP, dashboard, OpenAI-compatible chat.
+    Serve(serve::ServeArguments),
+    /// Make, list and revoke keys of the server.
+    Keys(keys::KeysArguments),
     /// Check configuration, store, models and executor.
     Doctor,
     /// Show the configuration: as it is, or every key with its default.
@@ -83,6 +89,16 @@ enum Command {
     Completions(setup::CompletionsArguments),
     /// Write manual pages into a directory.
     Man(setup::ManArguments),
+}
+
+impl Arguments {
+    /// What is logged unless `UPLIFTMEM_LOG` says otherwise: a server's log is all it shows.
+    pub(crate) const fn default_log(&self) -> &'static str {
+        match self.command {
+            Command::Serve(_) => "info",
+            _ => "warn",
+        }
+    }
 }
 
 /// Does what was asked.
@@ -120,6 +136,8 @@ pub(crate) async fn run(arguments: Arguments) -> Result<()> {
         Command::Report(arguments) => train::report(&context, &arguments).await,
         Command::Probe(arguments) => probe::probe(&context, arguments).await,
         Command::Eval(arguments) => evaluate::eval(&context, arguments).await,
+        Command::Serve(arguments) => serve::serve(context, arguments).await,
+        Command::Keys(arguments) => keys::keys(&context, arguments).await,
         Command::Demo(_)
         | Command::Init(_)
         | Command::Doctor
