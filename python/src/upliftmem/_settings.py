@@ -1,0 +1,61 @@
+"""What both clients are told, and what they make of it."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from . import local
+from ._core import RetryPolicy
+from .errors import Misuse
+from .models import Scope, ScopeParts
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """Where the server is and how it is talked to."""
+
+    base_url: str
+    headers: dict[str, str]
+    timeout: float
+    retry: RetryPolicy
+    scope: Scope
+
+    @classmethod
+    def of(
+        cls,
+        base_url: str | None,
+        api_key: str | None,
+        *,
+        data_dir: str | Path | None,
+        binary: str | Path | None,
+        timeout: float,
+        retry: RetryPolicy | None,
+        scope: Scope,
+    ) -> Settings:
+        """Fills in what the environment says, and starts a local server if none is named anywhere."""
+        url = base_url or os.environ.get("UPLIFTMEM_URL")
+        if url is None:
+            url = local.shared(data_dir, binary).url
+        elif data_dir is not None or binary is not None:
+            raise Misuse(f"data_dir and binary are for a local server, but base_url is {url!r}; give one or the other")
+        key = api_key or os.environ.get("UPLIFTMEM_KEY")
+        headers = {"user-agent": "upliftmem-python"}
+        if key:
+            headers["authorization"] = f"Bearer {key}"
+        return cls(
+            base_url=url.rstrip("/"),
+            headers=headers,
+            timeout=timeout,
+            retry=retry or RetryPolicy(),
+            scope=scope,
+        )
+
+    def scoped(self, **parts: Unpack[ScopeParts]) -> Scope:
+        """The scope of a call: its own parts, else the client's."""
+        return replace(self.scope, **{name: part for name, part in parts.items() if part is not None})  # type: ignore[arg-type]
