@@ -65,6 +65,10 @@ class AsyncClient:
         """Where the server is."""
         return self._settings.base_url
 
+    def scope(self, **parts: Unpack[ScopeParts]) -> m.Scope:
+        """The scope that a call with these parts is about."""
+        return self._settings.scoped(**parts)
+
     async def close(self) -> None:
         """Closes the connections. A local server goes on for other clients."""
         await self._http.aclose()
@@ -97,9 +101,6 @@ class AsyncClient:
                 return result
             await asyncio.sleep(result.seconds)
 
-    def _scope(self, parts: ScopeParts) -> m.Scope:
-        return self._settings.scoped(**parts)
-
     # Memories.
 
     async def add(
@@ -115,7 +116,7 @@ class AsyncClient:
     ) -> m.Added:
         """Adds a memory. The answer's `status` says what became of it."""
         new = requests.item(text, metadata=metadata, kind=kind, expires_at=expires_at, supersedes=supersedes)
-        return (await self._send(requests.add(self._scope(scope), new, idempotency_key)))[0]
+        return (await self._send(requests.add(self.scope(**scope), new, idempotency_key)))[0]
 
     async def add_messages(
         self,
@@ -129,7 +130,7 @@ class AsyncClient:
         new: dict[str, object] = {"messages": list(messages)}
         if metadata is not None:
             new["metadata"] = metadata
-        return await self._send(requests.add(self._scope(scope), new, idempotency_key))
+        return await self._send(requests.add(self.scope(**scope), new, idempotency_key))
 
     async def add_many(
         self,
@@ -139,11 +140,11 @@ class AsyncClient:
         **scope: Unpack[ScopeParts],
     ) -> tuple[m.Added, ...]:
         """Adds many memories at once: texts, or objects with `text` and what else `add` takes."""
-        return await self._send(requests.add_many(self._scope(scope), memories, idempotency_key))
+        return await self._send(requests.add_many(self.scope(**scope), memories, idempotency_key))
 
     async def get(self, memory_id: str, **scope: Unpack[ScopeParts]) -> m.Memory:
         """Gets a memory."""
-        return await self._send(requests.get(self._scope(scope), memory_id))
+        return await self._send(requests.get(self.scope(**scope), memory_id))
 
     async def page_of_memories(
         self,
@@ -154,7 +155,7 @@ class AsyncClient:
         **scope: Unpack[ScopeParts],
     ) -> m.Page[m.Memory]:
         """One page of memories, in creation order."""
-        return await self._send(requests.memories(self._scope(scope), status, after, limit))
+        return await self._send(requests.memories(self.scope(**scope), status, after, limit))
 
     async def memories(
         self, *, status: Status | None = None, after: str | None = None, **scope: Unpack[ScopeParts]
@@ -178,27 +179,27 @@ class AsyncClient:
         **scope: Unpack[ScopeParts],
     ) -> m.Memory:
         """Changes a memory. A new text makes a new memory that supersedes it, and that is the answer."""
-        return await self._send(requests.update(self._scope(scope), memory_id, text, metadata, expires_at))
+        return await self._send(requests.update(self.scope(**scope), memory_id, text, metadata, expires_at))
 
     async def delete(self, memory_id: str, **scope: Unpack[ScopeParts]) -> None:
         """Removes a memory for good. What was learned about it stays."""
-        await self._send(requests.delete(self._scope(scope), memory_id))
+        await self._send(requests.delete(self.scope(**scope), memory_id))
 
     async def supersede(self, memory_id: str, *, by: str, **scope: Unpack[ScopeParts]) -> m.Memory:
         """Marks a memory as replaced by another."""
-        return await self._send(requests.supersede(self._scope(scope), memory_id, by))
+        return await self._send(requests.supersede(self.scope(**scope), memory_id, by))
 
     async def quarantine(self, memory_id: str, *, reason: str, **scope: Unpack[ScopeParts]) -> m.Memory:
         """Keeps a memory from being recalled."""
-        return await self._send(requests.quarantine(self._scope(scope), memory_id, reason))
+        return await self._send(requests.quarantine(self.scope(**scope), memory_id, reason))
 
     async def release(self, memory_id: str, **scope: Unpack[ScopeParts]) -> m.Memory:
         """Lets a quarantined memory be recalled again."""
-        return await self._send(requests.release(self._scope(scope), memory_id))
+        return await self._send(requests.release(self.scope(**scope), memory_id))
 
     async def history(self, memory_id: str, **scope: Unpack[ScopeParts]) -> tuple[m.MemoryVersion, ...]:
         """Every text that a memory had, the oldest first."""
-        return await self._send(requests.history(self._scope(scope), memory_id))
+        return await self._send(requests.history(self.scope(**scope), memory_id))
 
     # Search and outcomes.
 
@@ -221,7 +222,7 @@ class AsyncClient:
         """
         return await self._send(
             requests.search(
-                self._scope(scope),
+                self.scope(**scope),
                 query,
                 task=task,
                 top_k=top_k,
@@ -241,7 +242,7 @@ class AsyncClient:
         **scope: Unpack[ScopeParts],
     ) -> m.Rerank:
         """Ranks documents by what each is expected to do for a task."""
-        return await self._send(requests.rerank(self._scope(scope), query, documents, top_n))
+        return await self._send(requests.rerank(self.scope(**scope), query, documents, top_n))
 
     async def outcome(
         self,
@@ -259,7 +260,7 @@ class AsyncClient:
         """Reports how the task of a search went: `performance` from 0 to 1, or `success`."""
         return await self._send(
             requests.outcome(
-                self._scope(scope),
+                self.scope(**scope),
                 retrieval_id=retrieval_id,
                 performance=performance,
                 success=success,
@@ -292,7 +293,7 @@ class AsyncClient:
         return AsyncEpisode(
             self,
             query,
-            self._scope(scope),
+            self.scope(**scope),
             task=task,
             top_k=top_k,
             candidates=candidates,
@@ -339,17 +340,17 @@ class AsyncClient:
 
     async def put_tasks(self, tasks: Iterable[Json], **scope: Unpack[ScopeParts]) -> int:
         """Stores tasks `{"id", "context", "metadata"?}`; says how many are new."""
-        return await self._send(requests.put_tasks(self._scope(scope), tasks))
+        return await self._send(requests.put_tasks(self.scope(**scope), tasks))
 
     async def page_of_tasks(
         self, *, after: str | None = None, limit: int | None = None, **scope: Unpack[ScopeParts]
     ) -> m.Page[m.Task]:
         """One page of tasks."""
-        return await self._send(requests.tasks(self._scope(scope), after, limit))
+        return await self._send(requests.tasks(self.scope(**scope), after, limit))
 
     async def request_reference(self, task: str, **scope: Unpack[ScopeParts]) -> bool:
         """Asks for an execution of a task without memory; says whether it was not asked for before."""
-        return await self._send(requests.request_reference(self._scope(scope), task))
+        return await self._send(requests.request_reference(self.scope(**scope), task))
 
     async def next_probe(
         self,
@@ -360,21 +361,21 @@ class AsyncClient:
         **scope: Unpack[ScopeParts],
     ) -> m.Probe | None:
         """Takes the next execution that is wanted, if any is. `work` does this and all the rest."""
-        return await self._send(requests.next_probe(self._scope(scope), worker, purpose, lease_seconds))
+        return await self._send(requests.next_probe(self.scope(**scope), worker, purpose, lease_seconds))
 
     async def heartbeat(self, probe: m.Probe, *, lease_seconds: int | None = None, **scope: Unpack[ScopeParts]) -> str:
         """Says that an execution is under way; answers with the moment until which it is kept."""
-        return await self._send(requests.heartbeat(self._scope(scope), probe, lease_seconds))
+        return await self._send(requests.heartbeat(self.scope(**scope), probe, lease_seconds))
 
     async def fail_probe(self, probe: m.Probe, *, reason: str, **scope: Unpack[ScopeParts]) -> bool:
         """Gives an execution back; says whether it will be handed out again."""
-        return await self._send(requests.fail_probe(self._scope(scope), probe, reason))
+        return await self._send(requests.fail_probe(self.scope(**scope), probe, reason))
 
     async def report_probe(self, probe: m.Probe, outcome: m.Outcome, **scope: Unpack[ScopeParts]) -> m.Learned:
         """Reports how an execution went."""
         return await self._send(
             requests.outcome(
-                self._scope(scope),
+                self.scope(**scope),
                 rollout_id=probe.rollout_id,
                 attempt=probe.attempt,
                 performance=outcome.performance,
@@ -388,7 +389,7 @@ class AsyncClient:
         self, *, budget: int | None = None, strategy: Strategy | None = None, **scope: Unpack[ScopeParts]
     ) -> m.ProbePlan:
         """Plans a batch of probes from what was searched since the last one."""
-        return await self._send(requests.plan_probes(self._scope(scope), budget, strategy))
+        return await self._send(requests.plan_probes(self.scope(**scope), budget, strategy))
 
     async def page_of_probes(
         self,
@@ -399,7 +400,7 @@ class AsyncClient:
         **scope: Unpack[ScopeParts],
     ) -> m.Page[m.Ticket]:
         """One page of executions and how far they are."""
-        return await self._send(requests.probes(self._scope(scope), state, after, limit))
+        return await self._send(requests.probes(self.scope(**scope), state, after, limit))
 
     async def work(
         self,
@@ -419,7 +420,7 @@ class AsyncClient:
         return await work_async(
             self,
             executor,
-            self._scope(scope),
+            self.scope(**scope),
             probes=probes,
             worker=worker,
             purpose=purpose,
@@ -432,15 +433,15 @@ class AsyncClient:
         self, *, after: str | None = None, limit: int | None = None, **scope: Unpack[ScopeParts]
     ) -> m.Page[m.Retrieval]:
         """One page of answered searches, the oldest first."""
-        return await self._send(requests.retrievals(self._scope(scope), after, limit))
+        return await self._send(requests.retrievals(self.scope(**scope), after, limit))
 
     async def explain(self, retrieval_id: str, **scope: Unpack[ScopeParts]) -> m.Explanation:
         """Why a search was answered so, and what came of it."""
-        return await self._send(requests.explain(self._scope(scope), retrieval_id))
+        return await self._send(requests.explain(self.scope(**scope), retrieval_id))
 
     async def does_memory_help(self, **scope: Unpack[ScopeParts]) -> m.Help:
         """Does memory help? With intervals and a negative control."""
-        return await self._send(requests.help_report(self._scope(scope)))
+        return await self._send(requests.help_report(self.scope(**scope)))
 
     async def effects(
         self,
@@ -450,27 +451,27 @@ class AsyncClient:
         **scope: Unpack[ScopeParts],
     ) -> tuple[m.MemoryEffect, ...]:
         """What executions with each memory say about it, the most harmful or the most helpful first."""
-        return await self._send(requests.effects(self._scope(scope), order, limit))
+        return await self._send(requests.effects(self.scope(**scope), order, limit))
 
     async def ledger(self, **scope: Unpack[ScopeParts]) -> m.Ledger:
         """What was executed and what it cost."""
-        return await self._send(requests.ledger(self._scope(scope)))
+        return await self._send(requests.ledger(self.scope(**scope)))
 
     async def training(self, **scope: Unpack[ScopeParts]) -> m.Training:
         """What the scorer rests on, and whether it is learning."""
-        return await self._send(requests.training(self._scope(scope)))
+        return await self._send(requests.training(self.scope(**scope)))
 
     async def refit(self, **scope: Unpack[ScopeParts]) -> m.Training:
         """Learns everything there is, now."""
-        return await self._send(requests.refit(self._scope(scope)))
+        return await self._send(requests.refit(self.scope(**scope)))
 
     async def activate_scorer(self, version: int | None, **scope: Unpack[ScopeParts]) -> m.ActiveScorer:
         """Answers with one version until another choice; None follows the labels again."""
-        return await self._send(requests.activate_scorer(self._scope(scope), version))
+        return await self._send(requests.activate_scorer(self.scope(**scope), version))
 
     async def roll_back_scorer(self, **scope: Unpack[ScopeParts]) -> m.ActiveScorer:
         """Answers with the version before the one that answers now."""
-        return await self._send(requests.roll_back_scorer(self._scope(scope)))
+        return await self._send(requests.roll_back_scorer(self.scope(**scope)))
 
     async def page_of_scopes(self, *, after: str | None = None, limit: int | None = None) -> m.Page[m.Scope]:
         """One page of scopes in which anything was written, within what the key reaches."""

@@ -63,6 +63,10 @@ class Client:
         """Where the server is."""
         return self._settings.base_url
 
+    def scope(self, **parts: Unpack[ScopeParts]) -> m.Scope:
+        """The scope that a call with these parts is about."""
+        return self._settings.scoped(**parts)
+
     def close(self) -> None:
         """Closes the connections. A local server goes on for other clients."""
         self._http.close()
@@ -95,9 +99,6 @@ class Client:
                 return result
             time.sleep(result.seconds)
 
-    def _scope(self, parts: ScopeParts) -> m.Scope:
-        return self._settings.scoped(**parts)
-
     # Memories.
 
     def add(
@@ -113,7 +114,7 @@ class Client:
     ) -> m.Added:
         """Adds a memory. The answer's `status` says what became of it."""
         new = requests.item(text, metadata=metadata, kind=kind, expires_at=expires_at, supersedes=supersedes)
-        return self._send(requests.add(self._scope(scope), new, idempotency_key))[0]
+        return self._send(requests.add(self.scope(**scope), new, idempotency_key))[0]
 
     def add_messages(
         self,
@@ -127,7 +128,7 @@ class Client:
         new: dict[str, object] = {"messages": list(messages)}
         if metadata is not None:
             new["metadata"] = metadata
-        return self._send(requests.add(self._scope(scope), new, idempotency_key))
+        return self._send(requests.add(self.scope(**scope), new, idempotency_key))
 
     def add_many(
         self,
@@ -137,11 +138,11 @@ class Client:
         **scope: Unpack[ScopeParts],
     ) -> tuple[m.Added, ...]:
         """Adds many memories at once: texts, or objects with `text` and what else `add` takes."""
-        return self._send(requests.add_many(self._scope(scope), memories, idempotency_key))
+        return self._send(requests.add_many(self.scope(**scope), memories, idempotency_key))
 
     def get(self, memory_id: str, **scope: Unpack[ScopeParts]) -> m.Memory:
         """Gets a memory."""
-        return self._send(requests.get(self._scope(scope), memory_id))
+        return self._send(requests.get(self.scope(**scope), memory_id))
 
     def page_of_memories(
         self,
@@ -152,7 +153,7 @@ class Client:
         **scope: Unpack[ScopeParts],
     ) -> m.Page[m.Memory]:
         """One page of memories, in creation order."""
-        return self._send(requests.memories(self._scope(scope), status, after, limit))
+        return self._send(requests.memories(self.scope(**scope), status, after, limit))
 
     def memories(
         self, *, status: Status | None = None, after: str | None = None, **scope: Unpack[ScopeParts]
@@ -175,27 +176,27 @@ class Client:
         **scope: Unpack[ScopeParts],
     ) -> m.Memory:
         """Changes a memory. A new text makes a new memory that supersedes it, and that is the answer."""
-        return self._send(requests.update(self._scope(scope), memory_id, text, metadata, expires_at))
+        return self._send(requests.update(self.scope(**scope), memory_id, text, metadata, expires_at))
 
     def delete(self, memory_id: str, **scope: Unpack[ScopeParts]) -> None:
         """Removes a memory for good. What was learned about it stays."""
-        self._send(requests.delete(self._scope(scope), memory_id))
+        self._send(requests.delete(self.scope(**scope), memory_id))
 
     def supersede(self, memory_id: str, *, by: str, **scope: Unpack[ScopeParts]) -> m.Memory:
         """Marks a memory as replaced by another."""
-        return self._send(requests.supersede(self._scope(scope), memory_id, by))
+        return self._send(requests.supersede(self.scope(**scope), memory_id, by))
 
     def quarantine(self, memory_id: str, *, reason: str, **scope: Unpack[ScopeParts]) -> m.Memory:
         """Keeps a memory from being recalled."""
-        return self._send(requests.quarantine(self._scope(scope), memory_id, reason))
+        return self._send(requests.quarantine(self.scope(**scope), memory_id, reason))
 
     def release(self, memory_id: str, **scope: Unpack[ScopeParts]) -> m.Memory:
         """Lets a quarantined memory be recalled again."""
-        return self._send(requests.release(self._scope(scope), memory_id))
+        return self._send(requests.release(self.scope(**scope), memory_id))
 
     def history(self, memory_id: str, **scope: Unpack[ScopeParts]) -> tuple[m.MemoryVersion, ...]:
         """Every text that a memory had, the oldest first."""
-        return self._send(requests.history(self._scope(scope), memory_id))
+        return self._send(requests.history(self.scope(**scope), memory_id))
 
     # Search and outcomes.
 
@@ -218,7 +219,7 @@ class Client:
         """
         return self._send(
             requests.search(
-                self._scope(scope),
+                self.scope(**scope),
                 query,
                 task=task,
                 top_k=top_k,
@@ -238,7 +239,7 @@ class Client:
         **scope: Unpack[ScopeParts],
     ) -> m.Rerank:
         """Ranks documents by what each is expected to do for a task."""
-        return self._send(requests.rerank(self._scope(scope), query, documents, top_n))
+        return self._send(requests.rerank(self.scope(**scope), query, documents, top_n))
 
     def outcome(
         self,
@@ -256,7 +257,7 @@ class Client:
         """Reports how the task of a search went: `performance` from 0 to 1, or `success`."""
         return self._send(
             requests.outcome(
-                self._scope(scope),
+                self.scope(**scope),
                 retrieval_id=retrieval_id,
                 performance=performance,
                 success=success,
@@ -289,7 +290,7 @@ class Client:
         return Episode(
             self,
             query,
-            self._scope(scope),
+            self.scope(**scope),
             task=task,
             top_k=top_k,
             candidates=candidates,
@@ -333,17 +334,17 @@ class Client:
 
     def put_tasks(self, tasks: Iterable[Json], **scope: Unpack[ScopeParts]) -> int:
         """Stores tasks `{"id", "context", "metadata"?}`; says how many are new."""
-        return self._send(requests.put_tasks(self._scope(scope), tasks))
+        return self._send(requests.put_tasks(self.scope(**scope), tasks))
 
     def page_of_tasks(
         self, *, after: str | None = None, limit: int | None = None, **scope: Unpack[ScopeParts]
     ) -> m.Page[m.Task]:
         """One page of tasks."""
-        return self._send(requests.tasks(self._scope(scope), after, limit))
+        return self._send(requests.tasks(self.scope(**scope), after, limit))
 
     def request_reference(self, task: str, **scope: Unpack[ScopeParts]) -> bool:
         """Asks for an execution of a task without memory; says whether it was not asked for before."""
-        return self._send(requests.request_reference(self._scope(scope), task))
+        return self._send(requests.request_reference(self.scope(**scope), task))
 
     def next_probe(
         self,
@@ -354,21 +355,21 @@ class Client:
         **scope: Unpack[ScopeParts],
     ) -> m.Probe | None:
         """Takes the next execution that is wanted, if any is. `work` does this and all the rest."""
-        return self._send(requests.next_probe(self._scope(scope), worker, purpose, lease_seconds))
+        return self._send(requests.next_probe(self.scope(**scope), worker, purpose, lease_seconds))
 
     def heartbeat(self, probe: m.Probe, *, lease_seconds: int | None = None, **scope: Unpack[ScopeParts]) -> str:
         """Says that an execution is under way; answers with the moment until which it is kept."""
-        return self._send(requests.heartbeat(self._scope(scope), probe, lease_seconds))
+        return self._send(requests.heartbeat(self.scope(**scope), probe, lease_seconds))
 
     def fail_probe(self, probe: m.Probe, *, reason: str, **scope: Unpack[ScopeParts]) -> bool:
         """Gives an execution back; says whether it will be handed out again."""
-        return self._send(requests.fail_probe(self._scope(scope), probe, reason))
+        return self._send(requests.fail_probe(self.scope(**scope), probe, reason))
 
     def report_probe(self, probe: m.Probe, outcome: m.Outcome, **scope: Unpack[ScopeParts]) -> m.Learned:
         """Reports how an execution went."""
         return self._send(
             requests.outcome(
-                self._scope(scope),
+                self.scope(**scope),
                 rollout_id=probe.rollout_id,
                 attempt=probe.attempt,
                 performance=outcome.performance,
@@ -382,7 +383,7 @@ class Client:
         self, *, budget: int | None = None, strategy: Strategy | None = None, **scope: Unpack[ScopeParts]
     ) -> m.ProbePlan:
         """Plans a batch of probes from what was searched since the last one."""
-        return self._send(requests.plan_probes(self._scope(scope), budget, strategy))
+        return self._send(requests.plan_probes(self.scope(**scope), budget, strategy))
 
     def page_of_probes(
         self,
@@ -393,7 +394,7 @@ class Client:
         **scope: Unpack[ScopeParts],
     ) -> m.Page[m.Ticket]:
         """One page of executions and how far they are."""
-        return self._send(requests.probes(self._scope(scope), state, after, limit))
+        return self._send(requests.probes(self.scope(**scope), state, after, limit))
 
     def work(
         self,
@@ -413,7 +414,7 @@ class Client:
         return work(
             self,
             executor,
-            self._scope(scope),
+            self.scope(**scope),
             probes=probes,
             worker=worker,
             purpose=purpose,
@@ -426,15 +427,15 @@ class Client:
         self, *, after: str | None = None, limit: int | None = None, **scope: Unpack[ScopeParts]
     ) -> m.Page[m.Retrieval]:
         """One page of answered searches, the oldest first."""
-        return self._send(requests.retrievals(self._scope(scope), after, limit))
+        return self._send(requests.retrievals(self.scope(**scope), after, limit))
 
     def explain(self, retrieval_id: str, **scope: Unpack[ScopeParts]) -> m.Explanation:
         """Why a search was answered so, and what came of it."""
-        return self._send(requests.explain(self._scope(scope), retrieval_id))
+        return self._send(requests.explain(self.scope(**scope), retrieval_id))
 
     def does_memory_help(self, **scope: Unpack[ScopeParts]) -> m.Help:
         """Does memory help? With intervals and a negative control."""
-        return self._send(requests.help_report(self._scope(scope)))
+        return self._send(requests.help_report(self.scope(**scope)))
 
     def effects(
         self,
@@ -444,27 +445,27 @@ class Client:
         **scope: Unpack[ScopeParts],
     ) -> tuple[m.MemoryEffect, ...]:
         """What executions with each memory say about it, the most harmful or the most helpful first."""
-        return self._send(requests.effects(self._scope(scope), order, limit))
+        return self._send(requests.effects(self.scope(**scope), order, limit))
 
     def ledger(self, **scope: Unpack[ScopeParts]) -> m.Ledger:
         """What was executed and what it cost."""
-        return self._send(requests.ledger(self._scope(scope)))
+        return self._send(requests.ledger(self.scope(**scope)))
 
     def training(self, **scope: Unpack[ScopeParts]) -> m.Training:
         """What the scorer rests on, and whether it is learning."""
-        return self._send(requests.training(self._scope(scope)))
+        return self._send(requests.training(self.scope(**scope)))
 
     def refit(self, **scope: Unpack[ScopeParts]) -> m.Training:
         """Learns everything there is, now."""
-        return self._send(requests.refit(self._scope(scope)))
+        return self._send(requests.refit(self.scope(**scope)))
 
     def activate_scorer(self, version: int | None, **scope: Unpack[ScopeParts]) -> m.ActiveScorer:
         """Answers with one version until another choice; None follows the labels again."""
-        return self._send(requests.activate_scorer(self._scope(scope), version))
+        return self._send(requests.activate_scorer(self.scope(**scope), version))
 
     def roll_back_scorer(self, **scope: Unpack[ScopeParts]) -> m.ActiveScorer:
         """Answers with the version before the one that answers now."""
-        return self._send(requests.roll_back_scorer(self._scope(scope)))
+        return self._send(requests.roll_back_scorer(self.scope(**scope)))
 
     def page_of_scopes(self, *, after: str | None = None, limit: int | None = None) -> m.Page[m.Scope]:
         """One page of scopes in which anything was written, within what the key reaches."""
