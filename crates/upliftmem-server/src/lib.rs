@@ -12,6 +12,7 @@ mod idempotency;
 mod jobs;
 mod limits;
 mod listen;
+mod mcp;
 mod metrics;
 mod openapi;
 mod routes;
@@ -36,6 +37,7 @@ pub use auth::{KeyError, create_key};
 pub use error::Code;
 pub use fence::memory_block;
 pub use listen::{Listening, TlsFiles, bind, listen};
+pub use mcp::serve_stdio;
 pub use settings::{AuthMode, ServerSettings, ToolChoice};
 
 /// The OpenAPI document of every route that needs a caller.
@@ -48,6 +50,7 @@ pub fn router(app: &Arc<App>) -> Router {
     let routes = routes::all();
     let document = openapi::document(&routes);
     let router = table::router(app, routes)
+        .merge(mcp::router(app))
         .merge(routes::system::router(document))
         .fallback(routes::system::nowhere)
         .method_not_allowed_fallback(routes::system::other_method);

@@ -23,13 +23,14 @@ use crate::{
 };
 
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
-struct Step {
+pub(crate) struct Step {
     action: String,
     observation: String,
 }
 
 /// How an episode went: of a retrieval, or of an execution that was handed out.
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(default)]
 pub(crate) struct OutcomeRequest {
     #[serde(flatten)]
     pub(crate) scope: ScopeFields,
@@ -51,7 +52,7 @@ pub(crate) struct OutcomeRequest {
     pub(crate) cost: Option<f64>,
     /// The cost at which nothing is saved, if another than configured; cost is scaled by it.
     pub(crate) cost_max: Option<f64>,
-    trajectory: Option<Vec<Step>>,
+    pub(crate) trajectory: Option<Vec<Step>>,
     pub(crate) diagnostics: Option<Map<String, Value>>,
     /// The same key again gets the same answer.
     pub(crate) idempotency_key: Option<String>,

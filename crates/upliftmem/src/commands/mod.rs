@@ -77,6 +77,8 @@ enum Command {
     Report(train::ReportArguments),
     /// Serve memories over HTTP: REST, MCP, dashboard, OpenAI-compatible chat.
     Serve(serve::ServeArguments),
+    /// Serve memories to one agent over MCP on standard input and output.
+    Mcp(serve::McpArguments),
     /// Make, list and revoke keys of the server.
     Keys(keys::KeysArguments),
     /// Check configuration, store, models and executor.
@@ -137,6 +139,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<()> {
         Command::Probe(arguments) => probe::probe(&context, arguments).await,
         Command::Eval(arguments) => evaluate::eval(&context, arguments).await,
         Command::Serve(arguments) => serve::serve(context, arguments).await,
+        Command::Mcp(arguments) => serve::mcp(context, arguments).await,
         Command::Keys(arguments) => keys::keys(&context, arguments).await,
         Command::Demo(_)
         | Command::Init(_)
