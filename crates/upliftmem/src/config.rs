@@ -258,8 +258,10 @@ fn nearest_file() -> Option<PathBuf> {
 
 /// What a variable of the environment sets, if it is one of ours.
 fn section_and_key(name: &str) -> Result<Option<(String, String)>> {
-    // These are for the program itself, not for its settings.
-    const OWN: [&str; 6] = [
+    // These are for the program itself or for its clients, not for its settings.
+    const OWN: [&str; 8] = [
+        "UPLIFTMEM_BINARY",
+        "UPLIFTMEM_URL",
         "UPLIFTMEM_CONFIG",
         "UPLIFTMEM_KEY",
         "UPLIFTMEM_LOG",

@@ -7,8 +7,8 @@
 ...     ep.report(success=check(answer))
 
 A namespace is a scope of its own: its labels, joined by dots, are the scope's `user_id` (or the part that
-`namespace_part` names), so that nothing is found across namespaces by accident. A value's text is what is searched; the value
-itself is kept beside it. Searching with a query returns the set of items that is expected to help, which may be none.
+`namespace_part` names), so that nothing is found across namespaces by accident. A value's text is what is searched; the
+value itself is kept beside it. Searching with a query returns the set of items that is expected to help, maybe none.
 """
 
 from __future__ import annotations
@@ -194,7 +194,7 @@ class UpliftMemStore(BaseStore):
             self._client.delete(memory.id, **scope)
 
     def _text_of(self, op: PutOp) -> str:
-        value = op.value or {}
+        value: dict[str, Any] = dict(op.value or {})
         if isinstance(op.index, list):
             texts = [text for path in op.index for text in get_text_at_path(value, tokenize_path(path))]
             if texts:

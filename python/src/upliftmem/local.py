@@ -84,6 +84,7 @@ class LocalServer:
                     "serve",
                     "--address",
                     "127.0.0.1:0",
+                    "--until-stdin-closes",
                 ],
                 # Its end of this pipe closes however this process ends, and then the server stops.
                 stdin=subprocess.PIPE,

@@ -16,6 +16,9 @@ pub(crate) struct ServeArguments {
     /// Where to listen [default: server.address of the configuration].
     #[arg(long, value_name = "HOST:PORT")]
     address: Option<String>,
+    /// Stop when standard input is closed: for a program that starts a server of its own, and may be killed.
+    #[arg(long)]
+    until_stdin_closes: bool,
 }
 
 pub(crate) async fn serve(mut context: Context, arguments: ServeArguments) -> Result<()> {
@@ -33,7 +36,13 @@ pub(crate) async fn serve(mut context: Context, arguments: ServeArguments) -> Re
     let scheme = if tls.is_some() { "https" } else { "http" };
     tell(&context, scheme, &address.to_string(), authenticated).await?;
     tracing::info!(%address, scheme, keys = authenticated, "listening");
-    listen(&app, router(&app), listening, stopped()).await?;
+    let stop = async {
+        tokio::select! {
+            () = stopped() => {}
+            () = stdin_closed(), if arguments.until_stdin_closes => {}
+        }
+    };
+    listen(&app, router(&app), listening, stop).await?;
     Ok(())
 }
 
@@ -156,6 +165,19 @@ async fn stopped() {
     tokio::select! {
         () = interrupted => {}
         () = terminated => {}
+    }
+}
+
+/// Done when standard input ends. A thread of its own reads, so that the runtime never waits for it.
+async fn stdin_closed() {
+    let (closed, wait) = tokio::sync::oneshot::channel();
+    std::thread::spawn(move || {
+        let read = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
+        tracing::info!(ok = read.is_ok(), "standard input was closed");
+        closed.send(()).ok();
+    });
+    if wait.await.is_err() {
+        std::future::pending::<()>().await;
     }
 }
 
