@@ -184,9 +184,13 @@ def test_an_optional_memory_never_stops_the_agent() -> None:
             with pytest.raises(UpliftMemError), c.episode("x"):
                 pass
     # A wrong request is a mistake of the caller, whatever memory is worth.
-    with broken(Answer(422, refusal("invalid_request"))) as server, client(server.url) as c:
-        with pytest.raises(InvalidRequest), c.episode("x", required=False):
-            pass
+    with (
+        broken(Answer(422, refusal("invalid_request"))) as server,
+        client(server.url) as c,
+        pytest.raises(InvalidRequest),
+        c.episode("x", required=False),
+    ):
+        pass
 
 
 def test_what_the_agent_raised_is_not_hidden_by_a_failed_report() -> None:
