@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -10,8 +11,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from upliftmem import Client, LocalServer, ServerNotStarted
-from upliftmem.local import default_data_dir, find_binary, shared, stop_all
+from upliftmem import AsyncClient, Client, LocalServer, ServerNotStarted
+from upliftmem.local import borrow, default_data_dir, find_binary, give_back
 
 
 def test_clients_of_a_process_share_a_server(tmp_path: Path, binary: Path) -> None:
@@ -19,13 +20,34 @@ def test_clients_of_a_process_share_a_server(tmp_path: Path, binary: Path) -> No
         assert one.base_url == two.base_url
         one.add("shared")
         assert [memory.memory for memory in two.memories()] == ["shared"]
-    server = shared(tmp_path, binary)
-    assert server.url == one.base_url
-    stop_all()
+        server = borrow(tmp_path, binary)
+        assert server.url == one.base_url
+        give_back(server)
+        assert server.running
+        one.close()
+        one.close()
+        assert server.running
+        two.add("still there")
     assert not server.running
     with Client(data_dir=tmp_path, binary=binary) as again:
-        assert [memory.memory for memory in again.memories()] == ["shared"]
-    stop_all()
+        assert [memory.memory for memory in again.memories()] == ["shared", "still there"]
+
+
+def test_a_server_that_died_is_replaced(tmp_path: Path, binary: Path) -> None:
+    with Client(data_dir=tmp_path, binary=binary) as one:
+        one.add("kept")
+        borrow(tmp_path, binary).stop()
+        with Client(data_dir=tmp_path, binary=binary) as two:
+            assert [memory.memory for memory in two.memories()] == ["kept"]
+
+
+def test_async_clients_borrow_too(tmp_path: Path, binary: Path) -> None:
+    async def run() -> str:
+        async with AsyncClient(data_dir=tmp_path, binary=binary) as client:
+            await client.add("x")
+            return client.base_url
+
+    assert gone(asyncio.run(run()))
 
 
 SCRIPT = """

@@ -25,6 +25,8 @@ class Settings:
     timeout: float
     retry: RetryPolicy
     scope: Scope
+    # The local server that is used, until it is given back.
+    borrowed: list[local.LocalServer]
 
     @classmethod
     def of(
@@ -40,8 +42,10 @@ class Settings:
     ) -> Settings:
         """Fills in what the environment says, and starts a local server if none is named anywhere."""
         url = base_url or os.environ.get("UPLIFTMEM_URL")
+        server = None
         if url is None:
-            url = local.shared(data_dir, binary).url
+            server = local.borrow(data_dir, binary)
+            url = server.url
         elif data_dir is not None or binary is not None:
             raise Misuse(f"data_dir and binary are for a local server, but base_url is {url!r}; give one or the other")
         key = api_key or os.environ.get("UPLIFTMEM_KEY")
@@ -54,8 +58,14 @@ class Settings:
             timeout=timeout,
             retry=retry or RetryPolicy(),
             scope=scope,
+            borrowed=[] if server is None else [server],
         )
 
     def scoped(self, **parts: Unpack[ScopeParts]) -> Scope:
         """The scope of a call: its own parts, else the client's."""
         return replace(self.scope, **{name: part for name, part in parts.items() if part is not None})  # type: ignore[arg-type]
+
+    def release(self) -> None:
+        """Gives a local server back, once."""
+        while self.borrowed:
+            local.give_back(self.borrowed.pop())

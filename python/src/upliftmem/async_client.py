@@ -32,7 +32,7 @@ class AsyncClient:
     """Talks to an UpliftMem server from async code; one for each event loop.
 
     Without `base_url` (or `UPLIFTMEM_URL`) a server is started on this machine with its store in `data_dir`, or in a
-    folder of yours; clients of one process share it, and it stops with the process. `user_id`, `agent_id`, `run_id`
+    folder of yours; clients of one process share it, and it stops with the last of them. `user_id`, `agent_id`, `run_id`
     and `app_id` are the scope of every call that does not name its own. `timeout` is seconds for one try.
     """
 
@@ -70,8 +70,9 @@ class AsyncClient:
         return self._settings.scoped(**parts)
 
     async def close(self) -> None:
-        """Closes the connections. A local server goes on for other clients."""
+        """Closes the connections. A local server stops if no other client of this process uses it."""
         await self._http.aclose()
+        await asyncio.to_thread(self._settings.release)
 
     async def __aenter__(self) -> Self:
         return self
@@ -306,7 +307,7 @@ class AsyncClient:
     def with_memory(
         self,
         *,
-        judge: Judge[R] | None = None,
+        judge: Judge | None = None,
         task: str | None = None,
         top_k: int | None = None,
         token_budget: int | None = None,

@@ -32,7 +32,7 @@ class Client:
     """Talks to an UpliftMem server; may be shared by threads.
 
     Without `base_url` (or `UPLIFTMEM_URL`) a server is started on this machine with its store in `data_dir`, or in a
-    folder of yours; clients of one process share it, and it stops with the process. `user_id`, `agent_id`, `run_id`
+    folder of yours; clients of one process share it, and it stops with the last of them. `user_id`, `agent_id`, `run_id`
     and `app_id` are the scope of every call that does not name its own. `timeout` is seconds for one try.
     """
 
@@ -68,8 +68,9 @@ class Client:
         return self._settings.scoped(**parts)
 
     def close(self) -> None:
-        """Closes the connections. A local server goes on for other clients."""
+        """Closes the connections. A local server stops if no other client of this process uses it."""
         self._http.close()
+        self._settings.release()
 
     def __enter__(self) -> Self:
         return self
@@ -303,7 +304,7 @@ class Client:
     def with_memory(
         self,
         *,
-        judge: Judge[R] | None = None,
+        judge: Judge | None = None,
         task: str | None = None,
         top_k: int | None = None,
         token_budget: int | None = None,

@@ -14,7 +14,7 @@ R = TypeVar("R")
 
 # Says how well it went: an outcome, a number from 0 to 1, or whether it did.
 Verdict: TypeAlias = Outcome | float | bool
-Judge: TypeAlias = Callable[[R], Verdict]
+Judge: TypeAlias = Callable[[Any], Verdict]
 
 
 def outcome_of(verdict: Verdict) -> Outcome:
@@ -26,7 +26,7 @@ def outcome_of(verdict: Verdict) -> Outcome:
     raise TypeError(f"{verdict!r} does not say how it went; return an Outcome, a number from 0 to 1, or a bool")
 
 
-def _told(episode: Episode | AsyncEpisode, judge: Judge[R], result: R) -> dict[str, Any]:
+def _told(episode: Episode | AsyncEpisode, judge: Judge, result: object) -> dict[str, Any]:
     try:
         outcome = outcome_of(judge(result))
     except Exception:
@@ -42,7 +42,7 @@ def _told(episode: Episode | AsyncEpisode, judge: Judge[R], result: R) -> dict[s
 
 
 def remembering(
-    start: Callable[[str], Episode], judge: Judge[R] | None
+    start: Callable[[str], Episode], judge: Judge | None
 ) -> Callable[[Callable[Concatenate[Episode, str, P], R]], Callable[Concatenate[str, P], R]]:
     """Runs each call of a function as an episode."""
 
@@ -61,7 +61,7 @@ def remembering(
 
 
 def remembering_async(
-    start: Callable[[str], AsyncEpisode], judge: Judge[R] | None
+    start: Callable[[str], AsyncEpisode], judge: Judge | None
 ) -> Callable[
     [Callable[Concatenate[AsyncEpisode, str, P], Awaitable[R]]],
     Callable[Concatenate[str, P], Awaitable[R]],

@@ -71,6 +71,8 @@ class LocalServer:
     def __init__(self, data_dir: Path, binary: Path) -> None:
         self.data_dir = data_dir
         self.log = data_dir / "server.log"
+        #: How many borrowed it; none of a server that was made directly.
+        self.users = 0
         self._owner = os.getpid()
         self._binary = binary
         self._make_store()
@@ -179,18 +181,31 @@ class LocalServer:
 
 
 _servers: dict[tuple[Path, Path], LocalServer] = {}
-_lock = threading.Lock()
+# Reentrant, since the interpreter may end while a server is being started.
+_lock = threading.RLock()
 
 
-def shared(data_dir: str | Path | None = None, binary: str | Path | None = None) -> LocalServer:
-    """The server of this process for a store; started if it does not run."""
+def borrow(data_dir: str | Path | None = None, binary: str | Path | None = None) -> LocalServer:
+    """The server of this process for a store, started if it does not run. It runs until all who borrowed it are done."""
     folder = Path(data_dir).expanduser() if data_dir is not None else default_data_dir()
     place = (folder.resolve(), find_binary(binary))
     with _lock:
         server = _servers.get(place)
         if server is None or not server.running:
             server = _servers[place] = LocalServer(*place)
+        server.users += 1
         return server
+
+
+def give_back(server: LocalServer) -> None:
+    """Stops a server that nobody uses any more."""
+    with _lock:
+        server.users -= 1
+        if server.users > 0:
+            return
+        for place in [place for place, known in _servers.items() if known is server]:
+            del _servers[place]
+        server.stop()
 
 
 @atexit.register
