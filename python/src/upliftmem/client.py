@@ -32,8 +32,8 @@ class Client:
     """Talks to an UpliftMem server; may be shared by threads.
 
     Without `base_url` (or `UPLIFTMEM_URL`) a server is started on this machine with its store in `data_dir`, or in a
-    folder of yours; clients of one process share it, and it stops with the last of them. `user_id`, `agent_id`, `run_id`
-    and `app_id` are the scope of every call that does not name its own. `timeout` is seconds for one try.
+    folder of yours; clients of one process share it, and it stops with the last of them. `user_id`, `agent_id`,
+    `run_id` and `app_id` are the scope of every call that does not name its own. `timeout` is seconds for one try.
     """
 
     def __init__(

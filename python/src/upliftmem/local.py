@@ -186,7 +186,7 @@ _lock = threading.RLock()
 
 
 def borrow(data_dir: str | Path | None = None, binary: str | Path | None = None) -> LocalServer:
-    """The server of this process for a store, started if it does not run. It runs until all who borrowed it are done."""
+    """The server of this process for a store, started if it does not run; it runs until all give it back."""
     folder = Path(data_dir).expanduser() if data_dir is not None else default_data_dir()
     place = (folder.resolve(), find_binary(binary))
     with _lock:
