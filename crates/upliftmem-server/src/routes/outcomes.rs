@@ -1,9 +1,6 @@
 //! Outcomes: how an episode went. Tasks and their references.
 
-use axum::{
-    extract::{Path, State},
-    http::HeaderMap,
-};
+use axum::{extract::State, http::HeaderMap};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -15,7 +12,7 @@ use crate::{
     app::Shared,
     auth::Caller,
     error::{ApiError, Code, Result},
-    extract::{Answer, Asked, Body},
+    extract::{Answer, Asked, At, Body},
     idempotency::{Once, key_of},
     scope::{InScope, ScopeFields, resolve},
     table::{Route, get, post},
@@ -265,7 +262,7 @@ async fn task(app: &Shared, scope: &Scope, name: &str) -> Result<Task> {
 async fn get_task(
     State(app): State<Shared>,
     InScope(scope): InScope,
-    Path(name): Path<String>,
+    At(name): At,
 ) -> Result<Answer<TaskView>> {
     Ok(Answer(task(&app, &scope, &name).await?.into()))
 }
