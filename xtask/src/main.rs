@@ -6,6 +6,7 @@ mod generated;
 mod housekeeping;
 mod layers;
 mod postgres;
+mod python;
 mod steps;
 
 use std::process::ExitCode;
@@ -26,6 +27,7 @@ commands
 
   ci --all      all that and what takes longer:
   clients-all   the same clients with many more cases
+  python        the Python client: style, types, tests against the program (Python 3.10, set up under target/)
 
   generate      writes the text that `generated` checks
   postgres -- COMMAND...
