@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 
 import pytest
+from broken import Answer, broken
 
 import upliftmem
 from upliftmem import AsyncClient, Client, Misuse, RetryPolicy, memory_block
@@ -47,3 +48,17 @@ def test_a_local_store_and_a_url_contradict_each_other() -> None:
         Client("http://127.0.0.1:1", data_dir="x")
     with pytest.raises(ValueError, match="below 0"):
         RetryPolicy(retries=-1)
+
+
+@pytest.mark.parametrize("bad", ["localhost:7077", "ftp://x", "http://", "http://[::1", "x y"])
+def test_an_address_that_is_none_is_told_before_anything_is_sent(bad: str) -> None:
+    with pytest.raises(Misuse, match="base_url"):
+        Client(bad)
+
+
+def test_no_proxy_is_asked_for_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    with broken(Answer(body=b'{"results": []}')) as server:
+        monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+        monkeypatch.setenv("ALL_PROXY", "http://127.0.0.1:9")
+        with Client(server.url, user_id="a") as client:
+            assert client.page_of_memories().results == ()

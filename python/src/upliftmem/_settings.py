@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import ipaddress
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import httpx
 
 from . import local
 from ._core import RetryPolicy
@@ -14,6 +17,15 @@ from .models import Scope, ScopeParts
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
+
+
+def _loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,6 +37,8 @@ class Settings:
     timeout: float
     retry: RetryPolicy
     scope: Scope
+    # Whether proxies of the environment are asked: never for this machine.
+    trust_env: bool
     # The local server that is used, until it is given back.
     borrowed: list[local.LocalServer]
 
@@ -48,6 +62,12 @@ class Settings:
             url = server.url
         elif data_dir is not None or binary is not None:
             raise Misuse(f"data_dir and binary are for a local server, but base_url is {url!r}; give one or the other")
+        try:
+            parsed = httpx.URL(url)
+        except httpx.InvalidURL as error:
+            raise Misuse(f"base_url {url!r} can not be read: {error}") from error
+        if parsed.scheme not in ("http", "https") or not parsed.host:
+            raise Misuse(f"base_url {url!r} is no address; write it as http://127.0.0.1:7077")
         key = api_key or os.environ.get("UPLIFTMEM_KEY")
         headers = {"user-agent": "upliftmem-python"}
         if key:
@@ -58,6 +78,7 @@ class Settings:
             timeout=timeout,
             retry=retry or RetryPolicy(),
             scope=scope,
+            trust_env=not _loopback(parsed.host),
             borrowed=[] if server is None else [server],
         )
 

@@ -57,7 +57,10 @@ class AsyncClient:
             scope=m.Scope(**scope),
         )
         self._http = httpx.AsyncClient(
-            base_url=self._settings.base_url, headers=self._settings.headers, timeout=timeout
+            base_url=self._settings.base_url,
+            headers=self._settings.headers,
+            timeout=timeout,
+            trust_env=self._settings.trust_env,
         )
 
     @property

@@ -56,7 +56,12 @@ class Client:
             retry=retry,
             scope=m.Scope(**scope),
         )
-        self._http = httpx.Client(base_url=self._settings.base_url, headers=self._settings.headers, timeout=timeout)
+        self._http = httpx.Client(
+            base_url=self._settings.base_url,
+            headers=self._settings.headers,
+            timeout=timeout,
+            trust_env=self._settings.trust_env,
+        )
 
     @property
     def base_url(self) -> str:

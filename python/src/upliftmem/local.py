@@ -35,8 +35,7 @@ def find_binary(binary: str | Path | None = None) -> Path:
             raise ServerNotStarted(f"{path} is not a file; name the upliftmem program by `binary` or UPLIFTMEM_BINARY")
         return path.resolve()
     on_path = shutil.which("upliftmem")
-    # A script of the same name in a virtual environment is not the program.
-    if on_path and Path(on_path).name.lower() in ("upliftmem", "upliftmem.exe"):
+    if on_path:
         return Path(on_path)
     built = [path for path in _built() if path.is_file()]
     if built:
