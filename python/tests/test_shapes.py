@@ -5,9 +5,9 @@ from __future__ import annotations
 import inspect
 
 import pytest
-from broken import Answer, broken
 
 import upliftmem
+from broken import Answer, broken
 from upliftmem import AsyncClient, Client, Misuse, RetryPolicy, memory_block
 
 
