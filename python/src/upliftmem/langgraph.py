@@ -51,8 +51,8 @@ Items: TypeAlias = dict[str, dict[str, Any]]
 
 # Where an item is kept in the metadata of its memory.
 _ITEMS = "langgraph"
-# Memories of this kind are never recalled.
-_UNSEARCHED = "external"
+# Why a memory is out of recall whose items are all put with `index=False`.
+_HIDDEN = "put with index=False"
 _PAGE_ROWS = 500
 
 
@@ -127,7 +127,7 @@ class UpliftMemStore(BaseStore):
         while True:
             page = self._client.page_of_memories(after=after, limit=_PAGE_ROWS, **self._within(namespace).keywords())
             for memory in page.results:
-                if memory.status == "active":
+                if _current(memory):
                     with self._lock:
                         self._known.update({(namespace, key): memory.id for key in _items(memory)})
                     yield memory
@@ -145,10 +145,11 @@ class UpliftMemStore(BaseStore):
             except NotFound:
                 pass
             else:
-                if memory.status == "active" and key in _items(memory):
+                if _current(memory) and key in _items(memory):
                     return memory
         found = [memory for memory in self._memories(namespace) if key in _items(memory)]
-        return found[-1] if found else None
+        # A put that was cut off leaves the item in two memories: the newer one counts.
+        return max(found, key=lambda memory: str(_items(memory)[key]["updated_at"]), default=None)
 
     def _get(self, namespace: Namespace, key: str) -> Item | None:
         memory = self._find(namespace, key)
@@ -163,35 +164,39 @@ class UpliftMemStore(BaseStore):
             return
         now = datetime.now(timezone.utc).isoformat()
         created = now if before is None else _items(before)[op.key]["created_at"]
-        item = {"value": op.value, "created_at": created, "updated_at": now}
+        item = {"value": op.value, "created_at": created, "updated_at": now, "hidden": op.index is False}
         text = self._text_of(op)
-        kind = _UNSEARCHED if op.index is False else None
-        if before is not None and before.memory == text and (before.kind == _UNSEARCHED) == (kind is not None):
-            self._keep(before, {op.key: item}, scope)
+        if before is not None and before.memory == text:
+            self._hold(before, {**_items(before), op.key: item}, scope)
             return
+        added = self._client.add(text, metadata={_ITEMS: {op.key: item}}, **scope)
+        memory = self._client.get(added.id, **scope) if added.status in ("stored", "duplicate") else None
+        if memory is None or not _current(memory):
+            raise Misuse(f"item {op.key!r} of {op.namespace!r} was not stored ({added.status}): {added.error}")
+        # Another key of this namespace may have a value with the same text: one memory holds both.
+        self._hold(memory, {**_items(memory), op.key: item}, scope)
         if before is not None:
             self._leave(before, op.key, scope)
-        added = self._client.add(text, kind=kind, metadata={_ITEMS: {op.key: item}}, **scope)
-        if added.status == "duplicate":
-            # Another key of this namespace has a value with the same text: one memory holds both.
-            self._keep(self._client.get(added.id, **scope), {op.key: item}, scope)
-        elif added.status != "stored":
-            raise Misuse(f"item {op.key!r} of {op.namespace!r} was not stored ({added.status}): {added.error}")
         with self._lock:
             self._known[(op.namespace, op.key)] = added.id
-
-    def _keep(self, memory: Memory, items: Items, scope: ScopeParts) -> None:
-        """Puts items into a memory beside what it holds."""
-        held = memory.metadata.get(_ITEMS) or {}
-        self._client.update(memory.id, metadata={**memory.metadata, _ITEMS: {**held, **items}}, **scope)
 
     def _leave(self, memory: Memory, key: str, scope: ScopeParts) -> None:
         """Takes an item out of a memory; one that holds nothing more is removed."""
         held = {name: item for name, item in _items(memory).items() if name != key}
         if held:
-            self._client.update(memory.id, metadata={**memory.metadata, _ITEMS: held}, **scope)
+            self._hold(memory, held, scope)
         else:
             self._client.delete(memory.id, **scope)
+
+    def _hold(self, memory: Memory, items: Items, scope: ScopeParts) -> None:
+        """Makes these the items of a memory, and keeps it out of recall if none of them is to be found."""
+        if memory.metadata.get(_ITEMS) != items:
+            self._client.update(memory.id, metadata={**memory.metadata, _ITEMS: items}, **scope)
+        hidden = all(item.get("hidden") for item in items.values())
+        if hidden and memory.status == "active":
+            self._client.quarantine(memory.id, reason=_HIDDEN, **scope)
+        elif not hidden and memory.status == "quarantined":
+            self._client.release(memory.id, **scope)
 
     def _text_of(self, op: PutOp) -> str:
         value: dict[str, Any] = dict(op.value or {})
@@ -231,7 +236,7 @@ class UpliftMemStore(BaseStore):
             candidates = [
                 memory.id
                 for memory in self._memories(namespace)
-                if memory.kind != _UNSEARCHED
+                if memory.status == "active"
                 and any(_matches(item["value"], op.filter) for item in _items(memory).values())
             ]
             if not candidates:
@@ -241,7 +246,7 @@ class UpliftMemStore(BaseStore):
         note(search, scope)
         for found in search.results:
             for key, item in _items(found).items():
-                if _matches(item["value"], op.filter):
+                if not item.get("hidden") and _matches(item["value"], op.filter):
                     yield SearchItem(namespace=namespace, key=key, **_fields(item), score=found.gain)
 
     def _under(self, prefix: Namespace) -> list[Namespace]:
@@ -292,6 +297,11 @@ def text_of(value: Mapping[str, Any]) -> str:
         if isinstance(only, str):
             return only
     return json.dumps(value, ensure_ascii=False, sort_keys=True)
+
+
+def _current(memory: Memory) -> bool:
+    """Whether a memory holds items now."""
+    return memory.status == "active" or (memory.status == "quarantined" and memory.quarantine_reason == _HIDDEN)
 
 
 def _items(memory: Memory | FoundMemory) -> Items:
