@@ -28,6 +28,7 @@ fn start(directory: &Path, flags: &[&str]) -> Running {
         .args(["serve", "--address", "127.0.0.1:0", "--json"])
         .args(flags)
         .env("UPLIFTMEM_LOG", "warn")
+        .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
@@ -133,6 +134,26 @@ fn what_was_acknowledged_is_there_after_a_kill_under_load() {
         running.process.wait().unwrap().success(),
         "a stop in good order is a success"
     );
+}
+
+#[test]
+fn a_server_that_is_told_so_stops_when_its_standard_input_closes() {
+    let directory = tempfile::tempdir().unwrap();
+    succeeds(directory.path(), &["init"]);
+    let mut running = start(directory.path(), &["--until-stdin-closes"]);
+    let mut input = running.process.stdin.take().unwrap();
+    writeln!(input, "what is said there does not matter").unwrap();
+    let version = get(&agent(), &format!("{}/version", running.url));
+    assert_eq!(version["name"], "upliftmem");
+    drop(input);
+    assert!(running.process.wait().unwrap().success());
+
+    let mut running = start(directory.path(), &[]);
+    drop(running.process.stdin.take());
+    let version = get(&agent(), &format!("{}/version", running.url));
+    assert_eq!(version["name"], "upliftmem", "without the flag it goes on");
+    signal(&running.process, "-TERM");
+    assert!(running.process.wait().unwrap().success());
 }
 
 #[test]
