@@ -56,7 +56,6 @@ class _Gathering:
     def _take(self) -> list[tuple[Search, Scope]]:
         if self._reported:
             raise Misuse("this run was reported already; start another for another attempt")
-        self._reported = True
         return self._gathered
 
 
@@ -86,9 +85,11 @@ class Gathered(_Gathering):
 
     def report(self, **outcome: Any) -> tuple[Learned, ...]:
         """Tells how it went, in the words of `Client.outcome`; what each search taught."""
-        return tuple(
+        learned = [
             self._outcome(retrieval.retrieval_id, **outcome, **scope.keywords()) for retrieval, scope in self._take()
-        )
+        ]
+        self._reported = True
+        return tuple(learned)
 
 
 class AsyncGathered(_Gathering):
@@ -113,9 +114,9 @@ class AsyncGathered(_Gathering):
 
     async def report(self, **outcome: Any) -> tuple[Learned, ...]:
         """Tells how it went, in the words of `AsyncClient.outcome`; what each search taught."""
-        return tuple(
-            [
-                await self._outcome(retrieval.retrieval_id, **outcome, **scope.keywords())
-                for retrieval, scope in self._take()
-            ]
-        )
+        learned = [
+            await self._outcome(retrieval.retrieval_id, **outcome, **scope.keywords())
+            for retrieval, scope in self._take()
+        ]
+        self._reported = True
+        return tuple(learned)

@@ -74,7 +74,7 @@ def work(
                 outcome = outcome_of(executor(probe))
         except BaseException as error:
             tally.failed += 1
-            with _unless_lost(tally):
+            with _unless_lost():
                 client.fail_probe(probe, reason=_reason(error), **parts)
             if not isinstance(error, Exception):
                 raise
@@ -89,19 +89,18 @@ def work(
         except InvalidRequest as error:
             # An outcome out of range is a failed execution, and no label.
             tally.failed += 1
-            with _unless_lost(tally):
+            with _unless_lost():
                 client.fail_probe(probe, reason=_reason(error), **parts)
             raise
     return tally.done()
 
 
 @contextlib.contextmanager
-def _unless_lost(tally: _Tally) -> Iterator[None]:
+def _unless_lost() -> Iterator[None]:
     """A lease that is gone needs not be given back."""
     try:
         yield
     except UpliftMemError as error:
-        tally.lost += 1
         _log.warning("an execution could not be given back; its lease will end: %s", error)
 
 
@@ -151,7 +150,7 @@ async def work_async(
             outcome = outcome_of(await executor(probe))
         except BaseException as error:
             tally.failed += 1
-            with _unless_lost(tally):
+            with _unless_lost():
                 await client.fail_probe(probe, reason=_reason(error), **parts)
             if not isinstance(error, Exception):
                 raise
@@ -169,7 +168,7 @@ async def work_async(
             _log.warning("the lease of execution %s was lost: %s", probe.rollout_id, error)
         except InvalidRequest as error:
             tally.failed += 1
-            with _unless_lost(tally):
+            with _unless_lost():
                 await client.fail_probe(probe, reason=_reason(error), **parts)
             raise
     return tally.done()
