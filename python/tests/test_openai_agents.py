@@ -60,15 +60,15 @@ def test_an_agent_finds_keeps_and_is_judged(client: Client, server: LocalServer,
 
     async def run() -> None:
         async with AsyncClient(server.url, user_id=user) as asynchronous:
-            model = Script(("add_memory", {"text": "A new note"}), ("search_memory", {"task": "open the vault"}))
+            model = Script(("search_memory", {"task": "open the vault"}), ("add_memory", {"text": "A new note"}))
             agent = Agent(name="helper", model=model, tools=memory_tools(asynchronous))
             async with gather(asynchronous) as ep:
                 result = await Runner.run(agent, "open the vault")
-                assert "press the red button" in result.final_output
-                assert "<memories>" in result.final_output
+                assert result.final_output == "stored"
+                assert "press the red button" in model.told[0]
+                assert "<memories>" in model.told[0]
                 (retrieval,) = ep.retrievals
                 await ep.report(success=True)
-        assert model.told[0] == "stored"
         outcome = client.explain(retrieval.retrieval_id).outcome
         assert outcome is not None
         assert outcome.performance == 1.0

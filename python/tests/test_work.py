@@ -85,10 +85,15 @@ def test_a_lease_that_was_lost_is_told(client: Client) -> None:
     want(client, 1)
 
     def execute(probe: Probe) -> bool:
-        client.fail_probe(probe, reason="somebody else gave it back")
+        client.fail_probe(probe, reason="somebody thought it was dead")
+        other = client.next_probe()
+        assert other is not None
+        assert (other.rollout_id, other.attempt) == (probe.rollout_id, probe.attempt + 1)
+        client.report_probe(other, Outcome(performance=0.0))
         return True
 
     assert client.work(execute, probes=1) == WorkDone(lost=1)
+    assert states(client) == ["completed"]
 
 
 @pytest.mark.parametrize(("probes", "lease"), [(-1, 600), (1, 0), (1, 86_401)])
