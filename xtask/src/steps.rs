@@ -6,7 +6,7 @@ use std::{
     time::Instant,
 };
 
-use crate::{generated, housekeeping, layers, postgres};
+use crate::{clients, generated, housekeeping, layers, postgres, python};
 
 /// One thing that must hold.
 pub(crate) struct Step {
@@ -61,6 +61,22 @@ pub(crate) const ALL: &[Step] = &[
             line: "cargo doc --workspace --no-deps",
             environment: &[("RUSTDOCFLAGS", "-D warnings")],
         },
+    },
+    Step {
+        name: "clients",
+        check: Check::Function(clients::check),
+    },
+];
+
+/// What takes too long for every change.
+pub(crate) const SLOW: &[Step] = &[
+    Step {
+        name: "clients-all",
+        check: Check::Function(clients::check_all),
+    },
+    Step {
+        name: "python",
+        check: Check::Function(python::check),
     },
 ];
 

@@ -125,6 +125,12 @@ impl Learning {
             .numbered(ScorerVersion(self.learned.version))
     }
 
+    /// The scorer as it stands, under the number of labels that it rests on: whoever serves it counts by those.
+    pub(crate) fn publish_by_labels(&mut self) -> Arc<dyn BelievingScorer> {
+        self.learned.version = self.learned.labels as u64;
+        self.publish()
+    }
+
     /// Takes labels in order; each makes its task and its memories known first, so that what is known depends on
     /// the labels alone. A label about a memory that is gone teaches nothing.
     fn take(&mut self, labels: &[Labelled], first: usize, texts: &LearningTexts, hold: bool) -> Result<()> {

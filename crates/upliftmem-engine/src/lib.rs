@@ -1,6 +1,7 @@
 //! Learns from executions which memories to retrieve, and retrieves them.
 //!
-//! [`Retriever`] answers requests; [`Trainer`] is the paper's Algorithm 1. Both see the world through three traits:
+//! [`Retriever`] answers requests; [`Trainer`] is the paper's Algorithm 1; [`Live`] serves many scopes that learn while
+//! they are used. All see the world through three traits:
 //! a [`Store`](upliftmem_store::Store) that keeps everything, an [`Executor`](upliftmem_agent::Executor) that runs
 //! tasks, and an [`Embedder`](upliftmem_scorer::embedder::Embedder).
 
@@ -9,6 +10,7 @@ mod error;
 mod evaluate;
 mod journal;
 mod learning;
+mod live;
 mod online;
 mod report;
 mod retrieve;
@@ -20,10 +22,14 @@ mod settings;
 mod state;
 mod texts;
 mod train;
+mod trends;
 
 pub use acquire::{Chosen, Plan, Scene, plan};
 pub use error::{Error, Result};
 pub use evaluate::{Arm, ArmResult, Evaluation, evaluate};
+pub use live::{
+    ActiveVersion, Brought, Handed, Live, LiveScope, LiveSettings, Planned, PublishedVersion, Reported, Taken,
+};
 pub use online::{Learnt, OutcomeReport, Outcomes, ReferencePolicy};
 pub use report::{Effect, HelpReport, MemoryEffect, help_report};
 pub use retrieve::{Alternative, Retrieval, RetrievalRequest, RetrievedMemory, Retriever, Timings};
@@ -38,3 +44,4 @@ pub use settings::{
 pub use state::{Labelled, Learned, RunState};
 pub use texts::{KnownMemory, KnownTask, Offer, Texts, inputs, store_generation};
 pub use train::{OnProgress, Progress, RunEnd, Trained, Trainer, TrainingReport};
+pub use trends::{CalibrationBin, CalibrationReport, UpliftPoint, calibration_report, uplift_over_time};

@@ -183,7 +183,7 @@ impl Outcomes {
     }
 
     /// The reference of a task by this agent.
-    async fn reference(&self, task: TaskId) -> Result<Option<Reference>> {
+    pub(crate) async fn reference(&self, task: TaskId) -> Result<Option<Reference>> {
         let found = self.of_task(EntryKind::Reference, task).await?.into_iter();
         Ok(found
             .filter_map(|entry| match entry {
@@ -193,7 +193,8 @@ impl Outcomes {
             .find(|reference| reference.executor == self.agent))
     }
 
-    async fn request_reference(&self, task: TaskId) -> Result<()> {
+    /// Asks for an execution without memory; says whether it was not asked for before.
+    pub(crate) async fn request_reference(&self, task: TaskId) -> Result<bool> {
         let rollout = self
             .seeds()
             .rollout(Purpose::Reference, (0, 0), &self.agent, task, &MemorySet::EMPTY);
@@ -201,10 +202,11 @@ impl Outcomes {
             rollout,
             attempts_max: self.attempts_max,
         };
-        self.store
+        let new = self
+            .store
             .enqueue(&self.scope, Timestamp::now(), vec![ticket])
             .await?;
-        Ok(())
+        Ok(new > 0)
     }
 
     /// Labels of executions that had no reference until now.

@@ -2,17 +2,19 @@
 
 use std::{sync::Arc, time::Duration, time::Instant};
 
-use rand::SeedableRng;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
+use sha2::{Digest, Sha256};
 use upliftmem_core::{
     BeamResult, IdSequence, MemoryId, MemorySet, RetrievalId, SearchEnd, Task, TaskId, Uplift,
 };
+use upliftmem_scorer::Ask;
 use upliftmem_store::{JournalEntry, RetrievalRecord, Scope, Store, Timestamp};
 
 use crate::{
-    error::Result,
+    error::{Error, Result},
     scoring::{BelievingScorer, beam, scorer_label},
+    seeds::{fresh_rng, hexadecimal},
     settings::RetrievalSettings,
     texts::{Offer, Texts},
 };
@@ -26,6 +28,8 @@ pub struct RetrievalRequest {
     pub task: Option<String>,
     /// The candidates, if the caller recalled them already.
     pub candidates: Option<Vec<MemoryId>>,
+    /// Memories to recall as candidates, if another number than configured.
+    pub candidates_max: Option<usize>,
     /// Time after which the best set found so far is the answer.
     pub budget: Option<Duration>,
     /// Most members, if fewer than configured.
@@ -80,6 +84,8 @@ pub struct Retrieval {
     pub abstained: bool,
     /// Candidates that were searched.
     pub candidates: usize,
+    /// Sets that were scored.
+    pub sets_scored: usize,
     /// The best sets that were not chosen.
     pub runners_up: Vec<Alternative>,
     /// The scorer that chose, as `name@version`.
@@ -107,33 +113,93 @@ pub struct Retriever {
 impl Retriever {
     /// Searches a set for a task and records the answer before it is given.
     pub async fn retrieve(&self, request: RetrievalRequest) -> Result<Retrieval> {
-        let name = request.task.clone().unwrap_or_else(|| request.query.clone());
+        let name = request
+            .task
+            .clone()
+            .unwrap_or_else(|| self.name_of(&request.query));
         let task = Task::new(name, request.query.clone());
-        self.store.put_tasks(&self.scope, vec![task.clone()]).await?;
         let mut timings = Timings::default();
+        // The task becomes durable while its candidates are looked for.
+        let stored = async { Ok(self.store.put_tasks(&self.scope, vec![task.clone()]).await?) };
+        let searched = self.search(&task, &request, &mut timings);
+        let (_, (offer, result)) = tokio::try_join!(stored, searched)?;
+        let retrieval = self.answer(&task, &offer, &result, timings);
+        self.record(&retrieval, &offer, &request, &result).await?;
+        Ok(retrieval)
+    }
+
+    /// What each memory alone is expected to do for a task, and how similar it is to it.
+    pub async fn alone(&self, query: &str, ids: &[MemoryId]) -> Result<Vec<(f64, f64)>> {
+        let task = Task::new(self.name_of(query), query);
+        let known = self.texts.tasks(&[task]).await?.remove(0);
+        let offer = self.texts.offer(ids).await?;
+        let scorer = Arc::clone(&self.scorer);
+        let work = tokio::task::spawn_blocking(move || {
+            let bound = scorer.bind(known.input(), &offer.inputs())?;
+            let sets: Vec<MemorySet> = offer
+                .ranked
+                .iter()
+                .map(|memory| std::iter::once(memory.id).collect())
+                .collect();
+            let values = bound.score(&sets, Ask::VALUES)?.values;
+            let cosines = offer.ranked.iter().map(|memory| {
+                let pairs = known.embedding.values().iter().zip(memory.embedding.values());
+                pairs.map(|(a, b)| f64::from(*a) * f64::from(*b)).sum::<f64>()
+            });
+            Ok(values.into_iter().zip(cosines).collect())
+        });
+        work.await
+            .map_err(|error| Error::Internal(format!("scoring stopped: {error}")))?
+    }
+
+    /// Candidates and the best set among them.
+    async fn search(
+        &self,
+        task: &Task,
+        request: &RetrievalRequest,
+        timings: &mut Timings,
+    ) -> Result<(Offer, BeamResult)> {
         let clock = Instant::now();
-        let known = self.texts.tasks(std::slice::from_ref(&task)).await?.remove(0);
+        let known = self.texts.tasks(std::slice::from_ref(task)).await?.remove(0);
         timings.embed_ms = milliseconds(clock);
         let clock = Instant::now();
-        let settings = self.narrowed(&request);
+        let settings = self.narrowed(request);
         let offer = match &request.candidates {
             Some(ids) => self.texts.offer(ids).await?,
             None => self.texts.recall(&known, &settings).await?,
         };
         timings.recall_ms = milliseconds(clock);
         let clock = Instant::now();
-        let result = {
-            let bound = self.scorer.bind(known.input(), &offer.inputs())?;
-            beam(bound.as_ref(), &offer.pool, &settings, request.budget)?
-        };
+        // The search is all computation: others get their turn meanwhile.
+        let (scorer, budget) = (Arc::clone(&self.scorer), request.budget);
+        let work = tokio::task::spawn_blocking(move || {
+            let result = {
+                let bound = scorer.bind(known.input(), &offer.inputs())?;
+                beam(bound.as_ref(), &offer.pool, &settings, budget)?
+            };
+            Ok((offer, result))
+        });
+        let found = work
+            .await
+            .map_err(|error| Error::Internal(format!("a search stopped: {error}")))?;
         timings.search_ms = milliseconds(clock);
-        let retrieval = self.answer(&task, &offer, &result, timings);
-        self.record(&retrieval, &offer, &request, &result).await?;
-        Ok(retrieval)
+        found
+    }
+
+    /// What a task without a name is called: its text, or the hash of it where a name can not be so long.
+    fn name_of(&self, query: &str) -> String {
+        let fits = query.len() <= self.store.limits().name_bytes_max;
+        if fits && !query.is_empty() && !query.chars().any(char::is_control) {
+            return query.to_owned();
+        }
+        format!("sha256:{}", hexadecimal(&Sha256::digest(query.as_bytes())))
     }
 
     fn narrowed(&self, request: &RetrievalRequest) -> RetrievalSettings {
         let mut settings = self.settings.clone();
+        if let Some(most) = request.candidates_max {
+            settings.candidates = most;
+        }
         if let Some(most) = request.memories_max {
             settings.memories_max = settings.memories_max.min(most);
         }
@@ -165,6 +231,7 @@ impl Retriever {
             memories,
             predicted_uplift: result.best.value,
             candidates: offer.pool.len(),
+            sets_scored: result.scores,
             runners_up: runners_up
                 .take(self.settings.runners_up)
                 .map(|set| Alternative {
@@ -219,12 +286,6 @@ fn mint() -> RetrievalId {
     static SEQUENCE: std::sync::Mutex<Option<(IdSequence, rand_chacha::ChaCha8Rng)>> =
         std::sync::Mutex::new(None);
     let mut sequence = SEQUENCE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    let (sequence, rng) = sequence.get_or_insert_with(|| {
-        let entropy = Timestamp::now().millis() ^ (u64::from(std::process::id()) << 40);
-        (
-            IdSequence::default(),
-            rand_chacha::ChaCha8Rng::seed_from_u64(entropy),
-        )
-    });
+    let (sequence, rng) = sequence.get_or_insert_with(|| (IdSequence::default(), fresh_rng()));
     RetrievalId::from_u128(sequence.mint(Timestamp::now().millis(), rng))
 }

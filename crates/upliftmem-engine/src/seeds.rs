@@ -92,6 +92,14 @@ impl Seeds {
     }
 }
 
+/// Randomness that no other process has: from the operating system, or, where that has none, from time and process.
+pub(crate) fn fresh_rng() -> ChaCha8Rng {
+    ChaCha8Rng::try_from_rng(&mut rand::rngs::SysRng).unwrap_or_else(|_| {
+        let nanos = std::time::UNIX_EPOCH.elapsed().unwrap_or_default().as_nanos();
+        ChaCha8Rng::seed_from_u64(nanos as u64 ^ (u64::from(std::process::id()) << 40))
+    })
+}
+
 /// Bytes as lower-case hexadecimal digits.
 pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()

@@ -156,6 +156,12 @@ impl Texts {
         Ok(batch)
     }
 
+    /// Forgets a memory that was removed, so that nobody is offered it.
+    pub fn forget(&self, id: MemoryId) {
+        let mut known = self.memories.lock().unwrap_or_else(PoisonError::into_inner);
+        known.remove(&id);
+    }
+
     /// A task whose vector is at hand.
     pub fn known_task(&self, id: TaskId) -> Option<Arc<KnownTask>> {
         let known = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,7 +1,8 @@
 //! Memories, executions and labels, kept durably and recalled fast: SQLite in the process, or PostgreSQL.
 //!
 //! One trait, [`Store`], with one implementation of every statement and two databases under it. A [`Scope`] is an
-//! argument of every method and part of the key of every row: there is no query without one.
+//! argument of every method and part of the key of every row: there is no query without one. What must be known
+//! before a scope is, who calls and which scopes are theirs, is in [`Tenancy`].
 //!
 //! ```
 //! use upliftmem_core::MemoryId;
@@ -40,6 +41,7 @@ mod scope;
 mod sql;
 mod sqlite;
 mod store;
+mod tenancy;
 mod ticket;
 mod time;
 
@@ -55,7 +57,8 @@ pub use journal::{
 };
 pub use limits::StoreLimits;
 pub use memory::{
-    ItemResult, ItemStatus, MemoryFilter, MemoryStatus, NewMemory, StoredMemory, estimated_tokens,
+    ItemResult, ItemStatus, MemoryChange, MemoryFilter, MemoryStatus, NewMemory, StoredMemory,
+    estimated_tokens,
 };
 pub use postgres::{PostgresPlace, open_postgres};
 pub use recall::{Hit, Recall, RecallMode, RecallQuery};
@@ -64,6 +67,7 @@ pub use scope::{SCOPE_PART_BYTES_MAX, Scope, ScopeParts};
 pub use sql::migrations::SCHEMA_VERSION;
 pub use sqlite::{SqlitePlace, open_sqlite};
 pub use store::{ProgressReport, Store};
+pub use tenancy::{ApiKey, KeyHash, Permission, Tenancy};
 pub use ticket::{
     AfterFailure, Completion, ExecutionReport, Lease, LeaseRequest, LeasedTicket, NewTicket, StoredReport,
     Ticket, TicketFilter, TicketState,

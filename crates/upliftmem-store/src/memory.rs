@@ -156,6 +156,15 @@ pub struct ItemResult {
     pub status: ItemStatus,
 }
 
+/// What changes beside a memory's text; what is `None` stays as it is.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct MemoryChange {
+    /// The metadata as it is from now on.
+    pub metadata: Option<Map<String, Value>>,
+    /// From when on it is not recalled; `Some(None)` is never.
+    pub expires_at: Option<Option<Timestamp>>,
+}
+
 /// Which memories a listing shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct MemoryFilter {

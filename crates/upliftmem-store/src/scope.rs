@@ -78,6 +78,28 @@ impl Scope {
         &self.0
     }
 
+    /// Whether it has all these parts: whether it belongs to that tenant. Everything belongs to the tenant without
+    /// parts.
+    pub fn within(&self, tenant: &ScopeParts) -> bool {
+        let has = |own: &Option<String>, wanted: &Option<String>| wanted.is_none() || own == wanted;
+        has(&self.0.user_id, &tenant.user_id)
+            && has(&self.0.agent_id, &tenant.agent_id)
+            && has(&self.0.run_id, &tenant.run_id)
+            && has(&self.0.app_id, &tenant.app_id)
+    }
+
+    /// The scope of a database's key.
+    pub(crate) fn from_key(key: &str) -> Option<Self> {
+        let (user_id, agent_id, run_id, app_id) = serde_json::from_str(key).ok()?;
+        Self::new(ScopeParts {
+            user_id,
+            agent_id,
+            run_id,
+            app_id,
+        })
+        .ok()
+    }
+
     /// The one spelling under which a database keys the scope.
     pub(crate) fn key(&self) -> String {
         let ScopeParts {
@@ -169,6 +191,27 @@ mod tests {
         .unwrap();
         assert_ne!(user.key(), narrow.key());
         assert_eq!(narrow.to_string(), r#"user_id="a",run_id="r""#);
+        for scope in [user, agent, tricky, narrow] {
+            assert_eq!(Scope::from_key(&scope.key()), Some(scope));
+        }
+        assert_eq!(Scope::from_key("[null,null,null,null]"), None);
+        assert_eq!(Scope::from_key("[1]"), None);
+    }
+
+    #[test]
+    fn a_scope_is_within_a_tenant_if_it_has_all_its_parts() {
+        let scope = Scope::user("a").unwrap();
+        assert!(scope.within(&ScopeParts::default()));
+        assert!(scope.within(scope.parts()));
+        assert!(!scope.within(Scope::user("A").unwrap().parts()));
+        assert!(!scope.within(Scope::agent("a").unwrap().parts()));
+        let narrow = Scope::new(ScopeParts {
+            run_id: Some("r".into()),
+            ..scope.parts().clone()
+        })
+        .unwrap();
+        assert!(narrow.within(scope.parts()));
+        assert!(!scope.within(narrow.parts()));
     }
 
     #[test]

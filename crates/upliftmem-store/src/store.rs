@@ -8,8 +8,8 @@ use upliftmem_core::{Ledger, MemoryId, Rollout, RolloutId, Task, TaskId};
 use crate::{
     AfterFailure, Completion, EmbedderGeneration, EntryKind, ExecutionReport, ExportKind, ImportSource,
     ImportSummary, ItemResult, JournalEntry, JournalFilter, Journaled, Lease, LeaseRequest, LeasedTicket,
-    MemoryFilter, NewMemory, NewTicket, Recall, RecallQuery, ReembedProgress, Scope, StoreLimits,
-    StoredMemory, StoredReport, Ticket, TicketFilter, Timestamp, error::Result,
+    MemoryChange, MemoryFilter, NewMemory, NewTicket, Recall, RecallQuery, ReembedProgress, Scope,
+    StoreLimits, StoredMemory, StoredReport, Tenancy, Ticket, TicketFilter, Timestamp, error::Result,
 };
 
 /// Called with the number of items done so far.
@@ -20,7 +20,7 @@ pub type ProgressReport = Box<dyn FnMut(u64) + Send>;
 /// Every method names a scope and touches nothing outside it. A method that changed something returned after the
 /// change was durable; one that failed changed nothing. Time is given by the caller.
 #[async_trait]
-pub trait Store: Send + Sync {
+pub trait Store: Tenancy {
     /// The sizes this store accepts.
     fn limits(&self) -> &StoreLimits;
 
@@ -44,6 +44,9 @@ pub trait Store: Send + Sync {
         filter: MemoryFilter,
         rows: usize,
     ) -> Result<Vec<StoredMemory>>;
+
+    /// Changes what is noted beside a memory's text. The text itself never changes: labels are about it.
+    async fn change_memory(&self, scope: &Scope, memory: MemoryId, change: MemoryChange) -> Result<()>;
 
     /// Keeps a memory from being recalled, for this reason.
     async fn quarantine_memory(&self, scope: &Scope, memory: MemoryId, reason: &str) -> Result<()>;

@@ -8,6 +8,7 @@ use upliftmem_engine::{
     EngineSettings, ExecutionSettings, ProbeSettings, RetrievalSettings, TrainingSettings, UtilitySettings,
 };
 use upliftmem_scorer::{CompactSettings, LabelKind};
+use upliftmem_server::ServerSettings;
 use upliftmem_store::ScopeParts;
 
 /// Every setting with its default and its reason.
@@ -145,6 +146,7 @@ pub(crate) struct Config {
     pub(crate) executor: ExecutorConfig,
     pub(crate) acquisition: ProbeSettings,
     pub(crate) training: TrainingSettings,
+    pub(crate) server: ServerSettings,
     /// The directory that relative paths start from.
     #[serde(skip)]
     pub(crate) directory: PathBuf,
@@ -165,6 +167,7 @@ impl Default for Config {
             executor: ExecutorConfig::default(),
             acquisition: ProbeSettings::default(),
             training: TrainingSettings::default(),
+            server: ServerSettings::default(),
             directory: PathBuf::from("."),
         }
     }
@@ -255,10 +258,14 @@ fn nearest_file() -> Option<PathBuf> {
 
 /// What a variable of the environment sets, if it is one of ours.
 fn section_and_key(name: &str) -> Result<Option<(String, String)>> {
-    // These are for the program itself, not for its settings.
-    const OWN: [&str; 4] = [
+    // These are for the program itself or for its clients, not for its settings.
+    const OWN: [&str; 8] = [
+        "UPLIFTMEM_BINARY",
+        "UPLIFTMEM_URL",
         "UPLIFTMEM_CONFIG",
+        "UPLIFTMEM_KEY",
         "UPLIFTMEM_LOG",
+        "UPLIFTMEM_LOG_FORMAT",
         "UPLIFTMEM_MODELS",
         "UPLIFTMEM_HUB",
     ];

@@ -10,7 +10,8 @@ use upliftmem_bench::{
 };
 use upliftmem_core::Task;
 use upliftmem_engine::{
-    BelievingScorer, Labelled, Retriever, Rollouts, Texts, Trainer, active_scorer, labels_of,
+    BelievingScorer, Labelled, Live, LiveSettings, ReferencePolicy, Retriever, Rollouts, Texts, Trainer,
+    active_scorer, labels_of,
 };
 use upliftmem_scorer::{
     embedder::{Embedder, HashEmbedder, HttpEmbedder, HttpSettings},
@@ -33,6 +34,7 @@ pub(crate) struct Context {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) scope: Scope,
     pub(crate) texts: Arc<Texts>,
+    embedder: Arc<dyn Embedder>,
 }
 
 impl Context {
@@ -41,13 +43,18 @@ impl Context {
         let scope = Scope::new(config.scope.clone())?;
         let store = open_store(&config, false).await?;
         let embedder = open_embedder(&config)?;
-        let texts = Arc::new(Texts::new(Arc::clone(&store), scope.clone(), embedder));
+        let texts = Arc::new(Texts::new(
+            Arc::clone(&store),
+            scope.clone(),
+            Arc::clone(&embedder),
+        ));
         Ok(Self {
             config,
             output,
             store,
             scope,
             texts,
+            embedder,
         })
     }
 
@@ -109,6 +116,30 @@ impl Context {
     pub(crate) async fn scorer(&self) -> Result<Arc<dyn BelievingScorer>> {
         let (compact, labels) = (self.config.scorer.compact()?, self.labels().await?);
         Ok(active_scorer(&self.store, &self.scope, &self.texts, compact, &labels).await?)
+    }
+
+    /// Many scopes at once, learning while they are used.
+    pub(crate) fn live(&self) -> Result<Arc<Live>> {
+        let (config, server) = (&self.config, &self.config.server);
+        let agent = self.agent()?;
+        let settings = LiveSettings {
+            retrieval: config.retrieval.clone(),
+            utility: config.utility.rule()?,
+            utility_cost_max: config.utility.cost_max,
+            acquisition: config.acquisition.clone(),
+            compact: config.scorer.compact()?,
+            labels_of: (config.executor.kind != ExecutorKind::None).then(|| agent.clone()),
+            agent,
+            references: ReferencePolicy::Request,
+            attempts_max: config.executor.retries + 1,
+            scopes_max: server.scopes_max,
+            look_after: Duration::from_secs(server.look_after_seconds),
+        };
+        Ok(Live::new(
+            Arc::clone(&self.store),
+            Arc::clone(&self.embedder),
+            settings,
+        ))
     }
 
     pub(crate) async fn retriever(&self) -> Result<Retriever> {

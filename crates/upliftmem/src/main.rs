@@ -13,12 +13,7 @@ use commands::Arguments;
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    let filter = tracing_subscriber::EnvFilter::try_from_env("UPLIFTMEM_LOG")
-        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn"));
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .init();
+    start_log(arguments.default_log());
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return failed(&anyhow::anyhow!("the runtime did not start: {error}")),
@@ -26,6 +21,20 @@ fn main() -> ExitCode {
     match runtime.block_on(commands::run(arguments)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => failed(&error),
+    }
+}
+
+/// Logs to standard error: text for people, or JSON lines with `UPLIFTMEM_LOG_FORMAT=json`.
+fn start_log(default: &str) {
+    let filter = tracing_subscriber::EnvFilter::try_from_env("UPLIFTMEM_LOG")
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(default));
+    let log = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr);
+    if std::env::var_os("UPLIFTMEM_LOG_FORMAT").is_some_and(|format| format == "json") {
+        log.json().init();
+    } else {
+        log.init();
     }
 }
 

@@ -21,6 +21,11 @@ const MIGRATIONS: &[Migration] = &[
         sqlite: include_str!("../../migrations/0002_sqlite.sql"),
         postgres: "",
     },
+    Migration {
+        common: include_str!("../../migrations/0003_keys.sql"),
+        sqlite: "",
+        postgres: "",
+    },
 ];
 
 /// The schema version this program writes.

@@ -5,6 +5,7 @@
 
 pub(crate) mod embeddings;
 pub(crate) mod journal;
+pub(crate) mod keys;
 pub(crate) mod leases;
 pub(crate) mod memories;
 pub(crate) mod migrations;

@@ -1,4 +1,4 @@
-//! Taking memories out of recall, for a while or for good.
+//! What happens to memories after they were written: changes beside the text, leaving recall for a while or for good.
 
 use upliftmem_core::MemoryId;
 
@@ -8,9 +8,10 @@ use super::{
     words::{self, WordCounts},
 };
 use crate::{
-    MemoryStatus, Scope, Timestamp,
+    MemoryChange, MemoryStatus, Scope, Timestamp,
     error::{Error, Result},
     lexical,
+    memory::json,
 };
 
 /// The number, status and text of a memory.
@@ -57,6 +58,30 @@ pub(crate) fn retire(
         statement,
         &[number.into(), status.as_str().into(), by, row.version.into()],
     )?;
+    Ok(())
+}
+
+/// Changes metadata and expiry. An expired memory whose time is moved is not brought back: a later one may have
+/// its text.
+pub(crate) fn change(
+    sql: &mut dyn Sql,
+    scope: &Scope,
+    memory: MemoryId,
+    change: &MemoryChange,
+) -> Result<()> {
+    let row = scopes::change(sql, scope)?;
+    let (number, ..) = status_of(sql, &row, memory)?.ok_or_else(|| missing(scope, memory))?;
+    if let Some(metadata) = &change.metadata {
+        let statement = "UPDATE memories SET metadata = $2, change = $3 WHERE number = $1";
+        sql.execute(
+            statement,
+            &[number.into(), json(metadata).into(), row.version.into()],
+        )?;
+    }
+    if let Some(expires_at) = change.expires_at {
+        let statement = "UPDATE memories SET expires_at = $2, change = $3 WHERE number = $1";
+        sql.execute(statement, &[number.into(), expires_at.into(), row.version.into()])?;
+    }
     Ok(())
 }
 

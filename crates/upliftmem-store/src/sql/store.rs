@@ -12,11 +12,11 @@ use super::{
 use crate::{
     AfterFailure, Completion, EmbedderGeneration, EntryKind, ExecutionReport, ExportKind, ImportSource,
     ImportSummary, ItemResult, JournalEntry, JournalFilter, Journaled, Lease, LeaseRequest, LeasedTicket,
-    MemoryFilter, NewMemory, NewTicket, ProgressReport, Recall, RecallQuery, ReembedProgress, Scope, Store,
-    StoreLimits, StoredMemory, StoredReport, Ticket, TicketFilter, Timestamp,
+    MemoryChange, MemoryFilter, NewMemory, NewTicket, ProgressReport, Recall, RecallQuery, ReembedProgress,
+    Scope, Store, StoreLimits, StoredMemory, StoredReport, Ticket, TicketFilter, Timestamp,
     error::Result,
     limits::{between_one_and, within},
-    memory::check_name,
+    memory::{check_json, check_name},
 };
 
 /// A store on one database.
@@ -100,6 +100,16 @@ impl<B: Backend> Store for SqlStore<B> {
         self.page(rows)?;
         self.read(scope, move |sql, scope| memories::list(sql, scope, filter, rows))
             .await
+    }
+
+    async fn change_memory(&self, scope: &Scope, memory: MemoryId, change: MemoryChange) -> Result<()> {
+        if let Some(metadata) = &change.metadata {
+            check_json("metadata", metadata, &self.limits)?;
+        }
+        self.write(scope, move |sql, scope| {
+            retirement::change(sql, scope, memory, &change)
+        })
+        .await
     }
 
     async fn quarantine_memory(&self, scope: &Scope, memory: MemoryId, reason: &str) -> Result<()> {

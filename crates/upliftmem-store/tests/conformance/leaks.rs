@@ -161,6 +161,12 @@ async fn try_everything(store: &TestStore, scope: &Scope) -> BTreeSet<&'static s
     tried.insert("reembed_pending");
     assert_eq!(store.reembed_pending(scope, 9).await.unwrap(), []);
 
+    tried.insert("change_memory");
+    let change = MemoryChange {
+        metadata: Some(serde_json::Map::new()),
+        expires_at: Some(Some(at(1))),
+    };
+    assert!(store.change_memory(scope, first, change).await.is_err());
     tried.insert("quarantine_memory");
     assert!(store.quarantine_memory(scope, first, "x").await.is_err());
     tried.insert("release_memory");

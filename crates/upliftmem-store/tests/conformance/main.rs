@@ -18,6 +18,7 @@ mod reembed;
 mod schema;
 mod support;
 mod tasks;
+mod tenancy;
 mod tickets;
 mod tls;
 
@@ -53,6 +54,7 @@ conformance! {
         a_batch_says_what_became_of_each_item,
         what_is_stored_reads_back_whole,
         duplicates_are_recognised_until_they_expire,
+        what_is_beside_a_text_can_change,
         quarantine_and_release,
         superseding_links_both_and_retires_one,
         deleted_memories_are_gone,
@@ -96,6 +98,9 @@ conformance! {
         open_tickets_round_trip_to_the_byte;
     limits:
         every_limit_is_named_in_its_error;
+    tenancy:
+        a_key_is_found_by_its_hash_until_it_is_revoked,
+        a_tenant_sees_its_own_scopes_and_memories;
     leaks:
         no_method_crosses_scopes;
 }

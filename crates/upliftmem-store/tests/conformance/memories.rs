@@ -113,6 +113,50 @@ pub(crate) async fn duplicates_are_recognised_until_they_expire(store: TestStore
     assert_eq!(found, [3]);
 }
 
+pub(crate) async fn what_is_beside_a_text_can_change(store: TestStore) {
+    add(
+        &store,
+        vec![note(1, "blue mug").with_embedding(embedding(&[1.0, 0.0]))],
+    )
+    .await;
+    let recalled = async |millis| {
+        let query = || [by_words("mug", 5), by_vector(&[1.0, 0.0], 5)];
+        let mut hits = 0;
+        for query in query() {
+            hits += store
+                .recall(&alice(), at(millis), query)
+                .await
+                .unwrap()
+                .hits
+                .len();
+        }
+        hits
+    };
+    assert_eq!(recalled(0).await, 2);
+    let metadata: serde_json::Map<_, _> = [("colour".to_owned(), "blue".into())].into_iter().collect();
+    let change = MemoryChange {
+        metadata: Some(metadata.clone()),
+        expires_at: Some(Some(at(10))),
+    };
+    store.change_memory(&alice(), memory_id(1), change).await.unwrap();
+    let stored = store.memories(&alice(), &[memory_id(1)]).await.unwrap();
+    assert_eq!(stored[0].memory.metadata, metadata);
+    assert_eq!(stored[0].expires_at, Some(at(10)));
+    assert_eq!((recalled(9).await, recalled(11).await), (2, 0));
+    let never = MemoryChange {
+        metadata: None,
+        expires_at: Some(None),
+    };
+    store.change_memory(&alice(), memory_id(1), never).await.unwrap();
+    assert_eq!(recalled(11).await, 2);
+    let stored = store.memories(&alice(), &[memory_id(1)]).await.unwrap();
+    assert_eq!(stored[0].memory.metadata, metadata);
+    let missing = store
+        .change_memory(&alice(), memory_id(9), MemoryChange::default())
+        .await;
+    assert!(matches!(missing, Err(Error::NotFound { .. })));
+}
+
 pub(crate) async fn quarantine_and_release(store: TestStore) {
     add(
         &store,

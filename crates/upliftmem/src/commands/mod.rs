@@ -1,10 +1,13 @@
 //! One file a group of commands; each takes its arguments and a context.
 
+mod bench;
 mod demo;
 mod evaluate;
+mod keys;
 mod memories;
 mod probe;
 mod search;
+mod serve;
 mod setup;
 mod train;
 
@@ -73,6 +76,14 @@ enum Command {
     Eval(evaluate::EvalArguments),
     /// Does memory help? What executions say so far.
     Report(train::ReportArguments),
+    /// Serve memories over HTTP: REST, MCP, dashboard, OpenAI-compatible chat.
+    Serve(serve::ServeArguments),
+    /// Serve memories to one agent over MCP on standard input and output.
+    Mcp(serve::McpArguments),
+    /// Make, list and revoke keys of the server.
+    Keys(keys::KeysArguments),
+    /// Measure the server under load.
+    Bench(bench::BenchArguments),
     /// Check configuration, store, models and executor.
     Doctor,
     /// Show the configuration: as it is, or every key with its default.
@@ -83,6 +94,16 @@ enum Command {
     Completions(setup::CompletionsArguments),
     /// Write manual pages into a directory.
     Man(setup::ManArguments),
+}
+
+impl Arguments {
+    /// What is logged unless `UPLIFTMEM_LOG` says otherwise: a server's log is all it shows.
+    pub(crate) const fn default_log(&self) -> &'static str {
+        match self.command {
+            Command::Serve(_) => "info",
+            _ => "warn",
+        }
+    }
 }
 
 /// Does what was asked.
@@ -104,6 +125,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<()> {
     match command {
         Command::Config(arguments) => return setup::show_config(&arguments, &config, output),
         Command::Demo(arguments) => return demo::demo(arguments, config, output).await,
+        Command::Bench(arguments) => return bench::bench(arguments, config, output).await,
         Command::Doctor => return setup::doctor(config, output).await,
         _ => {}
     }
@@ -120,7 +142,11 @@ pub(crate) async fn run(arguments: Arguments) -> Result<()> {
         Command::Report(arguments) => train::report(&context, &arguments).await,
         Command::Probe(arguments) => probe::probe(&context, arguments).await,
         Command::Eval(arguments) => evaluate::eval(&context, arguments).await,
-        Command::Demo(_)
+        Command::Serve(arguments) => serve::serve(context, arguments).await,
+        Command::Mcp(arguments) => serve::mcp(context, arguments).await,
+        Command::Keys(arguments) => keys::keys(&context, arguments).await,
+        Command::Bench(_)
+        | Command::Demo(_)
         | Command::Init(_)
         | Command::Doctor
         | Command::Config(_)

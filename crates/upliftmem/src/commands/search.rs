@@ -47,6 +47,7 @@ pub(crate) async fn search(context: &Context, arguments: SearchArguments) -> Res
             query: arguments.query,
             task: arguments.task,
             candidates: arguments.candidates,
+            candidates_max: None,
             budget: arguments.budget_ms.map(Duration::from_millis),
             memories_max: arguments.k,
             tokens_max: arguments.tokens,

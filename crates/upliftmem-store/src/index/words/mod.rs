@@ -74,7 +74,9 @@ impl WordIndex {
                 _ => {}
             }
             document.alive = alive;
-            document.expires_at = row.expires_at.or(document.expires_at);
+            if alive {
+                document.expires_at = row.expires_at;
+            }
             self.sure[slot as usize] = alive && document.expires_at.is_none();
             return;
         }

@@ -1,0 +1,76 @@
+//! What every request can reach.
+
+use std::sync::Arc;
+
+use upliftmem_engine::Live;
+use upliftmem_store::{ScopeParts, Store};
+
+use crate::{
+    auth::KeyCache, jobs::Jobs, limits::RateLimiter, metrics::Metrics, settings::ServerSettings,
+    upstream::Upstream,
+};
+
+/// The state that handlers share.
+pub(crate) type Shared = Arc<App>;
+
+/// What a server serves, and how.
+pub struct App {
+    pub(crate) live: Arc<Live>,
+    pub(crate) settings: ServerSettings,
+    /// Whether requests need a key.
+    pub(crate) authenticated: bool,
+    /// The scope of requests that name none, where no key is needed.
+    pub(crate) default_scope: Option<ScopeParts>,
+    pub(crate) keys: KeyCache,
+    pub(crate) limiter: RateLimiter,
+    pub(crate) metrics: Metrics,
+    pub(crate) jobs: Jobs,
+    pub(crate) upstream: Option<Upstream>,
+    pub(crate) in_flight: Arc<tokio::sync::Semaphore>,
+}
+
+/// What [`App::new`] needs to know beside the settings.
+pub struct Setup {
+    /// What answers.
+    pub live: Arc<Live>,
+    /// Limits and habits.
+    pub settings: ServerSettings,
+    /// Whether requests need a key.
+    pub authenticated: bool,
+    /// The scope of requests that name none, where no key is needed.
+    pub default_scope: Option<ScopeParts>,
+    /// The key of the upstream of chat completions; without one, the caller's own is sent.
+    pub upstream_key: Option<String>,
+}
+
+impl App {
+    /// Everything in place, nothing listening yet.
+    pub fn new(setup: Setup) -> Shared {
+        let settings = setup.settings;
+        Arc::new(Self {
+            live: setup.live,
+            authenticated: setup.authenticated,
+            default_scope: setup.default_scope,
+            keys: KeyCache::default(),
+            limiter: RateLimiter::new(settings.rate_per_second, settings.rate_burst),
+            metrics: Metrics::new(),
+            jobs: Jobs::default(),
+            upstream: Upstream::new(&settings, setup.upstream_key),
+            in_flight: Arc::new(tokio::sync::Semaphore::new(settings.requests_max.max(1))),
+            settings,
+        })
+    }
+
+    pub(crate) fn store(&self) -> &Arc<dyn Store> {
+        self.live.store()
+    }
+
+    /// Rows of a page that was asked for.
+    pub(crate) fn rows(&self, asked: Option<usize>) -> usize {
+        let most = self
+            .settings
+            .page_rows_max
+            .min(self.store().limits().page_rows_max - 1);
+        asked.unwrap_or(100).clamp(1, most.max(1))
+    }
+}

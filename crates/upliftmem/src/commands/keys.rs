@@ -1,0 +1,137 @@
+//! `keys`: who may call the server.
+
+use anyhow::{Result, bail};
+use clap::{Args, Subcommand, ValueEnum};
+use serde_json::json;
+use upliftmem_server::create_key;
+use upliftmem_store::{Permission, ScopeParts, Timestamp};
+
+use crate::{context::Context, output::Table};
+
+#[derive(Debug, Args)]
+pub(crate) struct KeysArguments {
+    #[command(subcommand)]
+    command: KeysCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum KeysCommand {
+    /// Make a key and show it once.
+    Create(CreateArguments),
+    /// List keys; the secrets are not kept.
+    List,
+    /// Make a key invalid.
+    Revoke {
+        /// The key's id, as `list` shows it.
+        id: String,
+    },
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Allowed {
+    /// Searching and reading.
+    Read,
+    /// Also writing memories, tasks and outcomes, and working on probes.
+    Write,
+    /// Also training, scorer versions, import, export and keys.
+    Admin,
+}
+
+#[derive(Debug, Args)]
+struct CreateArguments {
+    /// What to call it.
+    name: String,
+    /// What it allows.
+    #[arg(long, value_enum, default_value = "write")]
+    permission: Allowed,
+    /// Every scope that it reaches has this user.
+    #[arg(long)]
+    user_id: Option<String>,
+    /// Every scope that it reaches has this agent.
+    #[arg(long)]
+    agent_id: Option<String>,
+    /// Every scope that it reaches has this run.
+    #[arg(long)]
+    run_id: Option<String>,
+    /// Every scope that it reaches has this application.
+    #[arg(long)]
+    app_id: Option<String>,
+    /// It reaches every scope.
+    #[arg(long)]
+    all_scopes: bool,
+}
+
+pub(crate) async fn keys(context: &Context, arguments: KeysArguments) -> Result<()> {
+    match arguments.command {
+        KeysCommand::Create(arguments) => create(context, arguments).await,
+        KeysCommand::List => list(context).await,
+        KeysCommand::Revoke { id } => {
+            if !context.store.revoke_key(&id, Timestamp::now()).await? {
+                bail!("there is no valid key {id:?}\n  `upliftmem keys list` shows those there are");
+            }
+            context.output.result(&json!({ "id": id, "revoked": true }), || {
+                format!("{id} is revoked")
+            })
+        }
+    }
+}
+
+async fn create(context: &Context, arguments: CreateArguments) -> Result<()> {
+    let tenant = ScopeParts {
+        user_id: arguments.user_id,
+        agent_id: arguments.agent_id,
+        run_id: arguments.run_id,
+        app_id: arguments.app_id,
+    };
+    if (tenant == ScopeParts::default()) != arguments.all_scopes {
+        bail!(
+            "say what the key reaches: --user-id, --agent-id, --run-id or --app-id for one tenant,\n  or --all-scopes \
+             for everything, and not both"
+        );
+    }
+    let permission = match arguments.permission {
+        Allowed::Read => Permission::Read,
+        Allowed::Write => Permission::Write,
+        Allowed::Admin => Permission::Admin,
+    };
+    let (key, secret) = create_key(context.store.as_ref(), &arguments.name, tenant, permission).await?;
+    let document = json!({ "key": secret, "id": key.id, "name": key.name, "tenant": key.tenant,
+                           "permission": key.permission });
+    context.output.result(&document, || {
+        format!(
+            "{secret}\n\nThis is {} ({}); it is not shown again.\n`Authorization: Bearer {secret}` sends it.",
+            key.id,
+            permission.as_str()
+        )
+    })
+}
+
+async fn list(context: &Context) -> Result<()> {
+    let keys = context.store.list_keys().await?;
+    context.output.result(&keys, || {
+        if keys.is_empty() {
+            return "no keys; `upliftmem keys create NAME --agent-id default` makes one".to_owned();
+        }
+        let mut table = Table::new(&["key", "allows", "reaches", "state", "name"]);
+        for key in &keys {
+            let parts = serde_json::to_string(&key.tenant).unwrap_or_default();
+            table.row(vec![
+                key.id.clone(),
+                key.permission.as_str().to_owned(),
+                if key.tenant == ScopeParts::default() {
+                    "all".to_owned()
+                } else {
+                    parts
+                },
+                if key.revoked_at.is_some() {
+                    "revoked"
+                } else {
+                    "valid"
+                }
+                .to_owned(),
+                key.name.clone(),
+            ]);
+        }
+        table.text()
+    })
+}
