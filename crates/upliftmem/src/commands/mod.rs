@@ -1,9 +1,11 @@
 //! One file a group of commands; each takes its arguments and a context.
 
+mod bench;
 mod demo;
 mod evaluate;
 mod memories;
 mod probe;
+mod score;
 mod search;
 mod setup;
 mod train;
@@ -61,6 +63,8 @@ enum Command {
     List(memories::ListArguments),
     /// Search the set of memories that helps with a task, if any does.
     Search(search::SearchArguments),
+    /// Score given sets with a scorer given by flags; JSON Lines in and out.
+    Score(score::ScoreArguments),
     /// Explain an answered search: gains, runners-up, and what else could have been chosen.
     Explain(search::ExplainArguments),
     /// Report how a task went with the memories of a search.
@@ -71,6 +75,8 @@ enum Command {
     Probe(probe::ProbeArguments),
     /// Compare methods side by side on held-out tasks.
     Eval(evaluate::EvalArguments),
+    /// Measure parts of this program on this machine.
+    Bench(bench::BenchArguments),
     /// Does memory help? What executions say so far.
     Report(train::ReportArguments),
     /// Check configuration, store, models and executor.
@@ -97,6 +103,12 @@ pub(crate) async fn run(arguments: Arguments) -> Result<()> {
         Command::Man(arguments) => return setup::man(&arguments),
         Command::Models(arguments) => return setup::models(arguments, output).await,
         Command::Init(arguments) => return setup::init(arguments, output).await,
+        Command::Score(arguments) => {
+            return tokio::task::spawn_blocking(move || score::score(&arguments, output)).await?;
+        }
+        Command::Bench(arguments) => {
+            return tokio::task::spawn_blocking(move || bench::bench(&arguments, output)).await?;
+        }
         _ => {}
     }
     let environment = config::environment()?;
@@ -122,6 +134,8 @@ pub(crate) async fn run(arguments: Arguments) -> Result<()> {
         Command::Eval(arguments) => evaluate::eval(&context, arguments).await,
         Command::Demo(_)
         | Command::Init(_)
+        | Command::Score(_)
+        | Command::Bench(_)
         | Command::Doctor
         | Command::Config(_)
         | Command::Models(_)
