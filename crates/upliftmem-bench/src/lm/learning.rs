@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// Candidates that sets are drawn from: the most similar memories.
-const RECALLED: usize = 12;
+const RECALLED: usize = 24;
 /// Uplifts nearer to zero have no sign worth predicting.
 const SIGN_MIN: f64 = 0.02;
 

@@ -228,6 +228,27 @@ impl Adapter {
         &self.settings
     }
 
+    /// Every matrix with its name in PEFT's files.
+    pub fn matrices(&self) -> Result<Vec<(String, Vec<f32>)>> {
+        let mut all = Vec::new();
+        for (layer, pairs) in self.layers.iter().enumerate() {
+            for (pair, module) in pairs.iter().zip(&self.settings.modules) {
+                for (which, matrix) in [("A", &pair.down), ("B", &pair.up)] {
+                    let name = format!(
+                        "base_model.model.model.layers.{layer}.{}.lora_{which}.weight",
+                        module.path()
+                    );
+                    let entries = matrix
+                        .flatten_all()
+                        .and_then(|matrix| matrix.to_vec1())
+                        .map_err(numerical)?;
+                    all.push((name, entries));
+                }
+            }
+        }
+        Ok(all)
+    }
+
     /// One function drawn by dropout: the same inputs are left out whatever is read, so that all sets are valued by one
     /// function.
     pub fn drawn(&self, seed: u64) -> Result<Self> {

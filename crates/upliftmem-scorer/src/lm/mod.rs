@@ -32,6 +32,7 @@
 mod adapter;
 mod base;
 mod cache;
+mod cascade;
 #[cfg(test)]
 mod checks;
 mod config;
@@ -55,6 +56,7 @@ mod weights;
 pub use adapter::{Adapter, Calibration, LoraSettings, LowRank, Module};
 pub use base::{Base, KvCache};
 pub use candle_core::Device;
+pub use cascade::{Cascade, CascadeResult, CascadeSettings, Rescored, distilled};
 pub use config::{Architecture, LmConfig, RopeScaling};
 pub use model::{LmModel, LmState};
 pub use peft::{load_adapter, save_adapter};
@@ -64,6 +66,8 @@ pub use scorer::{BoundLm, LmBase, LmScorer, LmSlot, SetReading};
 pub use settings::LmSettings;
 pub use token_scorer::TokenScorer;
 pub use tokenizer::LmTokenizer;
+
+pub(crate) use optimiser::Moved;
 
 use crate::error::ScorerError;
 

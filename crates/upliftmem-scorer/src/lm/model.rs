@@ -111,6 +111,11 @@ impl LmModel {
         )
     }
 
+    /// Where training begins: nothing learned, nothing remembered.
+    pub(crate) fn first_state(&self) -> Result<LmState> {
+        LmState::of(&self.first_adapter()?, self.first_calibration())
+    }
+
     fn first_calibration(&self) -> Calibration {
         Calibration {
             scale: self.base.settings.first_scale,
@@ -229,7 +234,7 @@ impl TrainableModel for LmModel {
             return Ok(());
         }
         let mut calibration = self.first_calibration();
-        self.state = Some(LmState::of(&self.first_adapter()?, calibration)?);
+        self.state = Some(self.first_state()?);
         // Margins of an untrained model have any offset: begin where the mean prediction is the mean label.
         let step = data.values.len().div_ceil(CENTRE_LABELS).max(1);
         let (mut gap, mut count) = (0.0, 0.0);

@@ -66,7 +66,7 @@ struct LoraArguments {
     #[arg(long, value_name = "MODEL")]
     model: PathBuf,
     /// The world.
-    #[arg(long, default_value = "sub_types")]
+    #[arg(long, default_value = "look_alikes")]
     world: WorldKind,
     /// Its seed.
     #[arg(long, default_value_t = 1)]
