@@ -66,7 +66,7 @@ impl Trie {
             for start in (from..whole).step_by(longest) {
                 self.nodes.push(Node {
                     parent: below,
-                    span: start..whole.min(start + longest),
+                    span: start..whole.min(start.saturating_add(longest)),
                     text: own_order[0],
                     ends: Vec::new(),
                 });

@@ -93,7 +93,7 @@ pub(super) fn tokenizer_json(file: &GgufFile) -> Result<Vec<u8>> {
         "normalizer": normalizer,
         "pre_tokenizer": splitting,
         "post_processor": null,
-        "decoder": {"type": "ByteLevel"},
+        "decoder": bytes(false),
         "model": {
             "type": "BPE",
             "ignore_merges": rule.starts_with("llama"),
