@@ -50,7 +50,7 @@ const DOWN: &str = "model.layers.1.mlp.down_proj.weight";
 fn a_missing_tensor_is_named() {
     let place = copy("qwen3");
     change(&place.path().join("model.safetensors"), |all| {
-        drop(all.remove(DOWN))
+        drop(all.remove(DOWN));
     });
     assert!(problem(place.path()).contains(DOWN));
 }

@@ -17,6 +17,7 @@ fn rows() -> Vec<Row> {
     serde_json::from_slice(&std::fs::read(fixture("tokens.json")).unwrap()).unwrap()
 }
 
+#[expect(clippy::print_stdout, reason = "a test that was skipped says so")]
 fn model(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("UPLIFTMEM_TEST_MODELS").map(|models| PathBuf::from(models).join(name));
     let path = path.filter(|path| path.exists());

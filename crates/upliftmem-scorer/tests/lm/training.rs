@@ -9,7 +9,7 @@ use upliftmem_scorer::{
 
 use crate::world::{base, settings};
 
-/// Tasks that want the memory of their own colour.
+/// One memory helps with every task, the other harms.
 fn labels() -> (Corpus, Vec<ValueExample>) {
     let blank = Embedding::new(&[1.0]).unwrap();
     let mut corpus = Corpus::default();
@@ -23,20 +23,15 @@ fn labels() -> (Corpus, Vec<ValueExample>) {
     }
     let mut labels = Vec::new();
     for task in 0..12_u128 {
-        let wanted = task % 2;
         let id = TaskId::from_u128(task);
-        corpus.add_task(
-            id,
-            format!("paint {task} {}", colours[usize::from(wanted == 1)]),
-            blank.clone(),
-        );
+        corpus.add_task(id, format!("paint wall {task}"), blank.clone());
         for memory in 0..2_u128 {
             labels.push(ValueExample {
                 set: std::iter::once(MemoryId::from_u128(memory)).collect(),
                 label: ValueLabel {
                     task: id,
                     reference: ReferenceId::from_u128(task),
-                    uplift: Uplift::new(if memory == wanted { 0.8 } else { -0.6 }).unwrap(),
+                    uplift: Uplift::new(if memory == 0 { 0.8 } else { -0.6 }).unwrap(),
                 },
             });
         }

@@ -377,9 +377,9 @@ mod tests {
         Arc::new(AttentionPlan {
             segments: vec![
                 segment(&[], 0..5, 0..5, 0),
-                segment(&[0..5], 5..8, 5..8, 0),
-                segment(&[0..5], 8..60, 8..60, 0),
-                segment(&[0..5, 8..60], 60..63, 60..61, 2),
+                segment(&[root()], 5..8, 5..8, 0),
+                segment(&[root()], 8..60, 8..60, 0),
+                segment(&[root(), 8..60], 60..63, 60..61, 2),
             ],
         })
     }
