@@ -78,7 +78,17 @@ fn values(scorer: &dyn SetScorer, corpus: &Corpus, labels: &[ValueExample]) -> V
 #[test]
 fn it_learns_and_every_matrix_moves() {
     let (corpus, labels) = labels();
-    let mut trainer = trainer(settings());
+    // The calibration at the adapter's own pace, and small steps: at the speed of the other tests it overshoots.
+    let calm = LmSettings {
+        calibration_speed: 1.0,
+        ..settings()
+    };
+    let patient = TrainerSettings {
+        epochs: 25,
+        learning_rate: 5e-3,
+        ..plan()
+    };
+    let mut trainer = Trainer::new(patient, vec![LmModel::new(base(calm), 5)]).unwrap();
     let (first, _) = LmModel::new(base(settings()), 5).adapter().unwrap();
     let update = trainer.warm_up(&corpus, &labels, &|_| {}).unwrap();
     let found = values(update.scorer.as_ref(), &corpus, &labels);
@@ -87,7 +97,11 @@ fn it_learns_and_every_matrix_moves() {
         .zip(&labels)
         .filter(|(value, example)| **value * example.label.uplift.get() > 0.0)
         .count();
-    assert!(right >= 22, "{right} of 24 signs");
+    assert!(
+        right >= 22,
+        "{right} of 24 signs: {found:?}, {:?}",
+        update.report.training
+    );
     let (learned, calibration) = trainer.into_models().remove(0).adapter().unwrap();
     assert_ne!(calibration.scale, LmSettings::default().first_scale);
     assert_eq!(learned.settings(), first.settings());

@@ -367,6 +367,7 @@ mod tests {
 
     /// A root of 5 tokens with two children, one of which has a child and asks with its last token only.
     fn tree() -> Arc<AttentionPlan> {
+        let root = || 0..5;
         let segment =
             |context: &[Range<usize>], own: Range<usize>, queries: Range<usize>, first| SegmentPlan {
                 context: context.iter().cloned().map(Span::Local).collect(),
