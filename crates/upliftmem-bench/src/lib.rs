@@ -21,6 +21,7 @@ pub mod alfworld;
 pub mod baselines;
 pub mod learning;
 mod lexical;
+pub mod lm;
 mod world_executor;
 pub mod worlds;
 

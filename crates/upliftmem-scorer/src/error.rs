@@ -1,5 +1,7 @@
 //! What can go wrong while scoring or learning, split by who must act.
 
+use std::path::PathBuf;
+
 use upliftmem_core::InvalidInput;
 
 /// The failures of this crate.
@@ -8,6 +10,22 @@ pub enum ScorerError {
     /// The caller's input can not be scored or learned from; nothing was changed.
     #[error(transparent)]
     Invalid(#[from] InvalidInput),
+    /// A file of a model is missing, damaged or of a kind this program does not know.
+    #[error("{}: {problem}", file.display())]
+    Model {
+        /// The file or directory.
+        file: PathBuf,
+        /// What is wrong with it, with the tensor's name if it is one, and what would be right.
+        problem: String,
+    },
+    /// A server did not give values.
+    #[error("{url}: {problem}")]
+    Service {
+        /// What was asked.
+        url: String,
+        /// What came back.
+        problem: String,
+    },
     /// The arithmetic broke down on valid input: a fault of the model, worth a report.
     #[error("numerical failure in {step}: {problem}")]
     Numerical {

@@ -11,6 +11,8 @@ pub mod embedder;
 mod embedding;
 mod ensemble;
 mod error;
+#[cfg(feature = "lm")]
+pub mod lm;
 mod losses;
 pub mod models;
 mod network;

@@ -24,6 +24,8 @@ pub enum CheckpointKind {
     Network,
     /// The compact Gaussian scorer.
     Compact,
+    /// One or more adapters of a language model, with their optimisers.
+    Lm,
 }
 
 /// The content of `manifest.json`.

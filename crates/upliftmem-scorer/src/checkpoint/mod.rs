@@ -7,11 +7,15 @@
 mod compact;
 mod error;
 mod files;
+#[cfg(feature = "lm")]
+mod lm;
 mod manifest;
 mod network;
 
 pub use compact::LoadedCompact;
 pub use error::CheckpointError;
+#[cfg(feature = "lm")]
+pub use lm::LoadedLm;
 pub use manifest::{CheckpointKind, Manifest};
 pub use network::LoadedNetwork;
 

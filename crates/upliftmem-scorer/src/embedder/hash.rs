@@ -344,7 +344,7 @@ fn hash(family: u64, characters: &[char]) -> u64 {
 }
 
 /// Spreads every bit over all bits (the finaliser of splitmix64).
-pub(super) fn mix(state: u64) -> u64 {
+pub(crate) fn mix(state: u64) -> u64 {
     let state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let state = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let state = (state ^ (state >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

@@ -20,7 +20,7 @@ mod bert;
 mod error;
 mod files;
 mod generation;
-mod hash;
+pub(crate) mod hash;
 mod http;
 mod static_tokens;
 mod tokens;

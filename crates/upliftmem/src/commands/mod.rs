@@ -6,6 +6,7 @@ mod evaluate;
 mod keys;
 mod memories;
 mod probe;
+mod score;
 mod search;
 mod serve;
 mod setup;
@@ -64,6 +65,8 @@ enum Command {
     List(memories::ListArguments),
     /// Search the set of memories that helps with a task, if any does.
     Search(search::SearchArguments),
+    /// Score given sets with a scorer given by flags; JSON Lines in and out.
+    Score(score::ScoreArguments),
     /// Explain an answered search: gains, runners-up, and what else could have been chosen.
     Explain(search::ExplainArguments),
     /// Report how a task went with the memories of a search.
@@ -82,7 +85,7 @@ enum Command {
     Mcp(serve::McpArguments),
     /// Make, list and revoke keys of the server.
     Keys(keys::KeysArguments),
-    /// Measure the server under load.
+    /// Measure parts of this program on this machine.
     Bench(bench::BenchArguments),
     /// Check configuration, store, models and executor.
     Doctor,
@@ -118,6 +121,9 @@ pub(crate) async fn run(arguments: Arguments) -> Result<()> {
         Command::Man(arguments) => return setup::man(&arguments),
         Command::Models(arguments) => return setup::models(arguments, output).await,
         Command::Init(arguments) => return setup::init(arguments, output).await,
+        Command::Score(arguments) => {
+            return tokio::task::spawn_blocking(move || score::score(&arguments, output)).await?;
+        }
         _ => {}
     }
     let environment = config::environment()?;
@@ -148,6 +154,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<()> {
         Command::Bench(_)
         | Command::Demo(_)
         | Command::Init(_)
+        | Command::Score(_)
         | Command::Doctor
         | Command::Config(_)
         | Command::Models(_)

@@ -9,7 +9,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, bail};
-use clap::{Args, Subcommand};
+use clap::Args;
 use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde::Serialize;
@@ -30,19 +30,7 @@ use crate::{
 };
 
 #[derive(Debug, Args)]
-pub(crate) struct BenchArguments {
-    #[command(subcommand)]
-    command: BenchCommand,
-}
-
-#[derive(Debug, Subcommand)]
-enum BenchCommand {
-    /// Searches a second and their latency, in a store of its own.
-    Serve(ServeBench),
-}
-
-#[derive(Debug, Args)]
-struct ServeBench {
+pub(super) struct ServeArguments {
     /// Memories in the store.
     #[arg(long, value_delimiter = ',', default_value = "1000,100000")]
     memories: Vec<usize>,
@@ -75,14 +63,13 @@ struct Measured {
     max_ms: f64,
 }
 
-pub(crate) async fn bench(arguments: BenchArguments, config: Config, output: Output) -> Result<()> {
-    let BenchCommand::Serve(arguments) = arguments.command;
+pub(super) async fn serve(arguments: &ServeArguments, config: &Config, output: Output) -> Result<()> {
     let mut table = Table::new(&[
         "memories", "asked/s", "done/s", "p50 ms", "p90 ms", "p99 ms", "max ms", "failed",
     ]);
     let mut all = Vec::new();
     for &memories in &arguments.memories {
-        for measured in measure(&arguments, memories, &config, output).await? {
+        for measured in measure(arguments, memories, config, output).await? {
             table.row(vec![
                 measured.memories.to_string(),
                 if measured.rate == 0 {
@@ -104,7 +91,7 @@ pub(crate) async fn bench(arguments: BenchArguments, config: Config, output: Out
 }
 
 async fn measure(
-    arguments: &ServeBench,
+    arguments: &ServeArguments,
     memories: usize,
     config: &Config,
     output: Output,
@@ -116,7 +103,7 @@ async fn measure(
     config.store.location = "bench.db".into();
     drop(crate::context::open_store(&config, true).await?);
     let context = Context::open(config, output).await?;
-    let app = super::serve::app(&context, false)?;
+    let app = crate::commands::serve::app(&context, false)?;
     let live = context.live()?.scope(&context.scope).await?;
     let mut rng = ChaCha8Rng::seed_from_u64(1);
     let ids = fill(&context, &live, memories, &mut rng).await?;
@@ -256,7 +243,7 @@ async fn teach(context: &Context, ids: &[MemoryId], labels: usize, rng: &mut Cha
 /// falls behind is seen to.
 async fn load(
     address: &str,
-    arguments: &ServeBench,
+    arguments: &ServeArguments,
     rate: u64,
     duration: Duration,
 ) -> Result<(Vec<Duration>, u64)> {
