@@ -51,7 +51,7 @@ def test_it_keeps_items_as_langgraphs_own_store_does(store: UpliftMemStore) -> N
             [
                 item.value,
                 one.get(alice, "gone"),
-                one.get(("nobody",), "tea"),
+                one.get(alice, "nothing"),
                 plain(one.search(alice)),
                 plain(one.search(("users",))),
                 plain(one.search((), limit=100)),
