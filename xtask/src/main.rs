@@ -1,6 +1,7 @@
 //! `cargo xtask ci`: the gate that every change passes, on the stock toolchain and nothing else.
 #![allow(clippy::print_stdout, clippy::print_stderr)] // It talks to a person at a terminal.
 
+mod clients;
 mod generated;
 mod housekeeping;
 mod layers;
@@ -21,6 +22,10 @@ commands
   clippy        lints on all targets, warnings denied
   test          unit, behaviour and doc tests, with a throw-away PostgreSQL
   doc           documentation builds, warnings denied
+  clients       MCP's SDK, mem0's client and schemathesis against the server (Python, set up under target/)
+
+  ci --all      all that and what takes longer:
+  clients-all   the same clients with many more cases
 
   generate      writes the text that `generated` checks
   postgres -- COMMAND...
@@ -40,7 +45,11 @@ fn main() -> ExitCode {
         ["postgres", "--", ..] => return exit(postgres::run(&command[2..])),
         ["soak-store"] => return exit(postgres::soak_store()),
         ["ci"] => steps::ALL.iter().collect(),
-        [name] => steps::ALL.iter().filter(|step| step.name == name).collect(),
+        ["ci", "--all"] => steps::ALL.iter().chain(steps::SLOW).collect(),
+        [name] => {
+            let all = steps::ALL.iter().chain(steps::SLOW);
+            all.filter(|step| step.name == name).collect()
+        }
         _ => Vec::new(),
     };
     if steps.is_empty() {

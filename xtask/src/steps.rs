@@ -6,7 +6,7 @@ use std::{
     time::Instant,
 };
 
-use crate::{generated, housekeeping, layers, postgres};
+use crate::{clients, generated, housekeeping, layers, postgres};
 
 /// One thing that must hold.
 pub(crate) struct Step {
@@ -62,7 +62,17 @@ pub(crate) const ALL: &[Step] = &[
             environment: &[("RUSTDOCFLAGS", "-D warnings")],
         },
     },
+    Step {
+        name: "clients",
+        check: Check::Function(clients::check),
+    },
 ];
+
+/// What takes too long for every change.
+pub(crate) const SLOW: &[Step] = &[Step {
+    name: "clients-all",
+    check: Check::Function(clients::check_all),
+}];
 
 /// The tests of the PostgreSQL store need a server.
 fn test(_root: &Path) -> Result<(), String> {

@@ -45,12 +45,27 @@ impl Caller {
         found.ok_or_else(|| ApiError::new(Code::Unauthorized, "this route was reached without a caller"))
     }
 
-    fn anonymous() -> Self {
+    /// Whoever calls where no key is needed.
+    pub(crate) fn anonymous() -> Self {
         Self {
             id: "anonymous".into(),
             anonymous: true,
             permission: Permission::Admin,
             tenant: ScopeParts::default(),
+        }
+    }
+
+    /// A caller that reaches nothing.
+    pub(crate) fn nobody() -> Self {
+        Self {
+            anonymous: false,
+            permission: Permission::Read,
+            id: "nobody".into(),
+            // No scope has an empty part.
+            tenant: ScopeParts {
+                user_id: Some(String::new()),
+                ..ScopeParts::default()
+            },
         }
     }
 

@@ -3,7 +3,7 @@
 use axum::{
     Json,
     extract::{
-        FromRequest, FromRequestParts, Query, Request,
+        FromRequest, FromRequestParts, Path, Query, Request,
         rejection::{JsonRejection, QueryRejection},
     },
     http::request::Parts,
@@ -54,6 +54,20 @@ impl<T: DeserializeOwned> FromRequestParts<Shared> for Asked<T> {
         Query::<T>::try_from_uri(&parts.uri)
             .map(|Query(query)| Self(query))
             .map_err(|error: QueryRejection| ApiError::invalid("query", error.body_text()))
+    }
+}
+
+/// The one part of a path that is not fixed.
+pub(crate) struct At(pub(crate) String);
+
+impl FromRequestParts<Shared> for At {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Shared) -> Result<Self> {
+        Path::<String>::from_request_parts(parts, app)
+            .await
+            .map(|Path(part)| Self(part))
+            .map_err(|error| ApiError::invalid("path", error.body_text()))
     }
 }
 

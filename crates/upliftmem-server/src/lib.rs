@@ -14,6 +14,7 @@ mod jobs;
 mod journal;
 mod limits;
 mod listen;
+mod mcp;
 mod metrics;
 mod openapi;
 mod routes;
@@ -38,6 +39,7 @@ pub use auth::{KeyError, create_key};
 pub use error::Code;
 pub use fence::memory_block;
 pub use listen::{Listening, TlsFiles, bind, listen};
+pub use mcp::serve_stdio;
 pub use settings::{AuthMode, ServerSettings, ToolChoice};
 
 /// The OpenAPI document of every route that needs a caller.
@@ -50,6 +52,7 @@ pub fn router(app: &Arc<App>) -> Router {
     let routes = routes::all();
     let document = openapi::document(&routes);
     let router = table::router(app, routes)
+        .merge(mcp::router(app))
         .merge(routes::system::router(document))
         .merge(dashboard::router())
         .fallback(dashboard::page_or_nowhere)

@@ -2,7 +2,7 @@
 
 use axum::{
     extract::{FromRequestParts, Query},
-    http::request::Parts,
+    http::{HeaderMap, request::Parts},
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -96,6 +96,20 @@ fn take_filters(parts: &mut ScopeParts, filters: &Map<String, Value>) -> Result<
         *slot = Some(value.clone());
     }
     Ok(())
+}
+
+/// The parts of a scope that headers give, for callers whose bodies have a shape of their own.
+pub(crate) fn header_parts(headers: &HeaderMap) -> ScopeParts {
+    let part = |name: &str| {
+        let value = headers.get(format!("x-upliftmem-{name}-id"))?.to_str().ok()?;
+        Some(value.to_owned()).filter(|value| !value.is_empty())
+    };
+    ScopeParts {
+        user_id: part("user"),
+        agent_id: part("agent"),
+        run_id: part("run"),
+        app_id: part("app"),
+    }
 }
 
 /// The scope of a request: every part that the key fixes, and what the request adds.

@@ -136,10 +136,10 @@ pub(crate) fn router(app: &Shared, routes: Vec<Route>) -> Router<Shared> {
     for route in routes {
         let mut handler = route.handler;
         if !route.unhurried {
-            handler = handler.layer(from_fn_with_state(app.clone(), in_time));
+            handler = handler.route_layer(from_fn_with_state(app.clone(), in_time));
         }
         let state = (app.clone(), route.permission);
-        handler = handler.layer(from_fn_with_state(state, authorize));
+        handler = handler.route_layer(from_fn_with_state(state, authorize));
         router = router.route(route.path, handler);
     }
     router

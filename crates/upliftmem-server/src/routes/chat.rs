@@ -21,7 +21,7 @@ use crate::{
     error::{ApiError, Code, Result},
     extract::Body,
     fence::memory_block,
-    scope::{ScopeFields, resolve},
+    scope::{ScopeFields, header_parts, resolve},
     table::{Route, post},
 };
 
@@ -40,13 +40,7 @@ fn header_text(headers: &HeaderMap, name: &str) -> Option<String> {
 
 /// Whose memories: named by headers, or by the `user` that the agent sends anyway.
 fn asked_scope(headers: &HeaderMap, caller: &Caller, rest: &Map<String, Value>) -> ScopeParts {
-    let part = |name: &str| header_text(headers, &format!("x-upliftmem-{name}-id"));
-    let mut parts = ScopeParts {
-        user_id: part("user"),
-        agent_id: part("agent"),
-        run_id: part("run"),
-        app_id: part("app"),
-    };
+    let mut parts = header_parts(headers);
     if parts == ScopeParts::default() && caller.tenant.user_id.is_none() {
         parts.user_id = rest.get("user").and_then(Value::as_str).map(ToOwned::to_owned);
     }

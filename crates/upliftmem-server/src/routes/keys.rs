@@ -1,6 +1,6 @@
 //! Keys, and the scopes that a key reaches.
 
-use axum::extract::{Path, State};
+use axum::extract::State;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use upliftmem_store::{ApiKey, Permission, Timestamp};
@@ -9,7 +9,7 @@ use crate::{
     app::Shared,
     auth::{Caller, create_key, tenant_within},
     error::{ApiError, Code, Result},
-    extract::{Answer, Asked, Body},
+    extract::{Answer, Asked, At, Body},
     scope::ScopeFields,
     table::{Route, delete, get, post},
     wire::{Page, ScopeView, moment},
@@ -132,11 +132,7 @@ struct Revoked {
     revoked: bool,
 }
 
-async fn revoke(
-    State(app): State<Shared>,
-    caller: Caller,
-    Path(id): Path<String>,
-) -> Result<Answer<Revoked>> {
+async fn revoke(State(app): State<Shared>, caller: Caller, At(id): At) -> Result<Answer<Revoked>> {
     let keys = app.store().list_keys().await?;
     let ours = keys
         .iter()

@@ -3,10 +3,7 @@
 //! Their memories keep one id for life. Here a changed text is a new memory, so these routes speak of a memory by the
 //! id of its first version and answer with its newest.
 
-use axum::{
-    Json,
-    extract::{Path, State},
-};
+use axum::{Json, extract::State};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -21,7 +18,7 @@ use crate::{
     app::Shared,
     auth::Caller,
     error::{ApiError, Code, Result},
-    extract::{Asked, Body},
+    extract::{Asked, At, Body},
     scope::{InScope, ScopeFields, resolve},
     table::{Route, delete, get, post, put},
     wire::moment,
@@ -161,7 +158,7 @@ async fn get_all(
     ))
 }
 
-async fn read(State(app): State<Shared>, caller: Caller, Path(id): Path<String>) -> Result<Json<Value>> {
+async fn read(State(app): State<Shared>, caller: Caller, At(id): At) -> Result<Json<Value>> {
     let (scope, chain) = chain_of(&app, &caller, &id).await?;
     let created_at = chain.first().map(|first| moment(first.created_at));
     Ok(Json(view(newest(&chain)?, &scope, created_at)))
@@ -170,7 +167,7 @@ async fn read(State(app): State<Shared>, caller: Caller, Path(id): Path<String>)
 async fn update(
     State(app): State<Shared>,
     caller: Caller,
-    Path(id): Path<String>,
+    At(id): At,
     Body(request): Body<ChangeRequest>,
 ) -> Result<Json<Value>> {
     let (scope, chain) = chain_of(&app, &caller, &id).await?;
@@ -181,7 +178,7 @@ async fn update(
     Ok(Json(view(newest(&chain)?, &scope, created_at)))
 }
 
-async fn remove(State(app): State<Shared>, caller: Caller, Path(id): Path<String>) -> Result<Json<Value>> {
+async fn remove(State(app): State<Shared>, caller: Caller, At(id): At) -> Result<Json<Value>> {
     let (scope, chain) = chain_of(&app, &caller, &id).await?;
     let live = app.live.scope(&scope).await?;
     for version in chain {
@@ -208,7 +205,7 @@ async fn remove_all(State(app): State<Shared>, InScope(scope): InScope) -> Resul
     }
 }
 
-async fn history(State(app): State<Shared>, caller: Caller, Path(id): Path<String>) -> Result<Json<Value>> {
+async fn history(State(app): State<Shared>, caller: Caller, At(id): At) -> Result<Json<Value>> {
     let (scope, chain) = chain_of(&app, &caller, &id).await?;
     let lasting = lasting_id(newest(&chain)?);
     let mut before = Value::Null;

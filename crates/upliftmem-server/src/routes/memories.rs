@@ -2,10 +2,7 @@
 
 use std::sync::Arc;
 
-use axum::{
-    extract::{Path, State},
-    http::HeaderMap,
-};
+use axum::{extract::State, http::HeaderMap};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -20,7 +17,7 @@ use crate::{
     app::Shared,
     auth::Caller,
     error::{ApiError, Code, Result},
-    extract::{Answer, Asked, Body},
+    extract::{Answer, Asked, At, Body},
     idempotency::{Once, key_of},
     scope::{InScope, ScopeFields, resolve},
     table::{Route, delete, get, patch, post},
@@ -381,11 +378,7 @@ pub(crate) async fn stored(app: &Shared, scope: &Scope, id: MemoryId) -> Result<
     })
 }
 
-async fn read(
-    State(app): State<Shared>,
-    InScope(scope): InScope,
-    Path(id): Path<String>,
-) -> Result<Answer<MemoryView>> {
+async fn read(State(app): State<Shared>, InScope(scope): InScope, At(id): At) -> Result<Answer<MemoryView>> {
     let found = stored(&app, &scope, id.parse()?).await?;
     Ok(Answer(MemoryView::of(found, scope.parts())))
 }
@@ -473,7 +466,7 @@ async fn change(
     State(app): State<Shared>,
     caller: Caller,
     InScope(scope): InScope,
-    Path(id): Path<String>,
+    At(id): At,
     Body(request): Body<ChangeRequest>,
 ) -> Result<Answer<MemoryView>> {
     let live = app.live.scope(&scope).await?;
@@ -488,11 +481,7 @@ pub(crate) struct Removed {
     pub(crate) message: String,
 }
 
-async fn remove(
-    State(app): State<Shared>,
-    InScope(scope): InScope,
-    Path(id): Path<String>,
-) -> Result<Answer<Removed>> {
+async fn remove(State(app): State<Shared>, InScope(scope): InScope, At(id): At) -> Result<Answer<Removed>> {
     let id: MemoryId = id.parse()?;
     stored(&app, &scope, id).await?;
     let live = app.live.scope(&scope).await?;
@@ -513,7 +502,7 @@ struct SupersedeRequest {
 async fn supersede(
     State(app): State<Shared>,
     InScope(scope): InScope,
-    Path(id): Path<String>,
+    At(id): At,
     Body(request): Body<SupersedeRequest>,
 ) -> Result<Answer<MemoryView>> {
     let id: MemoryId = id.parse()?;
@@ -533,7 +522,7 @@ struct QuarantineRequest {
 async fn quarantine(
     State(app): State<Shared>,
     InScope(scope): InScope,
-    Path(id): Path<String>,
+    At(id): At,
     Body(request): Body<QuarantineRequest>,
 ) -> Result<Answer<MemoryView>> {
     let id: MemoryId = id.parse()?;
@@ -545,7 +534,7 @@ async fn quarantine(
 async fn release(
     State(app): State<Shared>,
     InScope(scope): InScope,
-    Path(id): Path<String>,
+    At(id): At,
 ) -> Result<Answer<MemoryView>> {
     let id: MemoryId = id.parse()?;
     app.store().release_memory(&scope, id).await?;
@@ -599,11 +588,7 @@ struct History {
     results: Vec<Version>,
 }
 
-async fn history(
-    State(app): State<Shared>,
-    InScope(scope): InScope,
-    Path(id): Path<String>,
-) -> Result<Answer<History>> {
+async fn history(State(app): State<Shared>, InScope(scope): InScope, At(id): At) -> Result<Answer<History>> {
     let chain = versions(&app, &scope, id.parse()?).await?;
     let results = chain.into_iter().map(|found| Version {
         id: Id::of(found.memory.id),

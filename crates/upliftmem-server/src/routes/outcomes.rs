@@ -1,9 +1,6 @@
 //! Outcomes: how an episode went. Tasks and their references.
 
-use axum::{
-    extract::{Path, State},
-    http::HeaderMap,
-};
+use axum::{extract::State, http::HeaderMap};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -15,7 +12,7 @@ use crate::{
     app::Shared,
     auth::Caller,
     error::{ApiError, Code, Result},
-    extract::{Answer, Asked, Body},
+    extract::{Answer, Asked, At, Body},
     idempotency::{Once, key_of},
     scope::{InScope, ScopeFields, resolve},
     table::{Route, get, post},
@@ -23,13 +20,14 @@ use crate::{
 };
 
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
-struct Step {
+pub(crate) struct Step {
     action: String,
     observation: String,
 }
 
 /// How an episode went: of a retrieval, or of an execution that was handed out.
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(default)]
 pub(crate) struct OutcomeRequest {
     #[serde(flatten)]
     pub(crate) scope: ScopeFields,
@@ -51,7 +49,7 @@ pub(crate) struct OutcomeRequest {
     pub(crate) cost: Option<f64>,
     /// The cost at which nothing is saved, if another than configured; cost is scaled by it.
     pub(crate) cost_max: Option<f64>,
-    trajectory: Option<Vec<Step>>,
+    pub(crate) trajectory: Option<Vec<Step>>,
     pub(crate) diagnostics: Option<Map<String, Value>>,
     /// The same key again gets the same answer.
     pub(crate) idempotency_key: Option<String>,
@@ -274,7 +272,7 @@ async fn task(app: &Shared, scope: &Scope, name: &str) -> Result<Task> {
 async fn get_task(
     State(app): State<Shared>,
     InScope(scope): InScope,
-    Path(name): Path<String>,
+    At(name): At,
 ) -> Result<Answer<TaskView>> {
     Ok(Answer(task(&app, &scope, &name).await?.into()))
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use axum::extract::{Path, State};
+use axum::extract::State;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -14,7 +14,7 @@ use crate::{
     app::Shared,
     auth::Caller,
     error::{ApiError, Result},
-    extract::{Answer, Asked, Body},
+    extract::{Answer, Asked, At, Body},
     journal::JournalQuery,
     scope::{InScope, ScopeFields, resolve},
     table::{Route, get, post},
@@ -152,7 +152,7 @@ struct HeartbeatResponse {
 async fn heartbeat(
     State(app): State<Shared>,
     caller: Caller,
-    Path(id): Path<String>,
+    At(id): At,
     Body(request): Body<HeartbeatRequest>,
 ) -> Result<Answer<HeartbeatResponse>> {
     let scope = resolve(&app, &caller, request.scope.parts()?)?;
@@ -188,7 +188,7 @@ struct FailResponse {
 async fn fail(
     State(app): State<Shared>,
     caller: Caller,
-    Path(id): Path<String>,
+    At(id): At,
     Body(request): Body<FailRequest>,
 ) -> Result<Answer<FailResponse>> {
     let scope = resolve(&app, &caller, request.scope.parts()?)?;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use axum::extract::{Path, State};
+use axum::extract::State;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -12,7 +12,7 @@ use upliftmem_store::{EntryKind, JournalEntry, JournalFilter, Permission, Retrie
 use crate::{
     app::Shared,
     error::{ApiError, Code, Result},
-    extract::{Answer, Asked},
+    extract::{Answer, Asked, At},
     journal::JournalQuery,
     scope::InScope,
     table::{Route, get},
@@ -94,7 +94,7 @@ struct Explanation {
 async fn explain(
     State(app): State<Shared>,
     InScope(scope): InScope,
-    Path(id): Path<String>,
+    At(id): At,
 ) -> Result<Answer<Explanation>> {
     let id: RetrievalId = id.parse()?;
     let store = app.store();

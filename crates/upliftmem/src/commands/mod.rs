@@ -1,5 +1,6 @@
 //! One file a group of commands; each takes its arguments and a context.
 
+mod bench;
 mod demo;
 mod evaluate;
 mod keys;
@@ -77,8 +78,12 @@ enum Command {
     Report(train::ReportArguments),
     /// Serve memories over HTTP: REST, MCP, dashboard, OpenAI-compatible chat.
     Serve(serve::ServeArguments),
+    /// Serve memories to one agent over MCP on standard input and output.
+    Mcp(serve::McpArguments),
     /// Make, list and revoke keys of the server.
     Keys(keys::KeysArguments),
+    /// Measure the server under load.
+    Bench(bench::BenchArguments),
     /// Check configuration, store, models and executor.
     Doctor,
     /// Show the configuration: as it is, or every key with its default.
@@ -120,6 +125,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<()> {
     match command {
         Command::Config(arguments) => return setup::show_config(&arguments, &config, output),
         Command::Demo(arguments) => return demo::demo(arguments, config, output).await,
+        Command::Bench(arguments) => return bench::bench(arguments, config, output).await,
         Command::Doctor => return setup::doctor(config, output).await,
         _ => {}
     }
@@ -137,8 +143,10 @@ pub(crate) async fn run(arguments: Arguments) -> Result<()> {
         Command::Probe(arguments) => probe::probe(&context, arguments).await,
         Command::Eval(arguments) => evaluate::eval(&context, arguments).await,
         Command::Serve(arguments) => serve::serve(context, arguments).await,
+        Command::Mcp(arguments) => serve::mcp(context, arguments).await,
         Command::Keys(arguments) => keys::keys(&context, arguments).await,
-        Command::Demo(_)
+        Command::Bench(_)
+        | Command::Demo(_)
         | Command::Init(_)
         | Command::Doctor
         | Command::Config(_)

@@ -3,9 +3,11 @@
 use std::{net::IpAddr, sync::Arc};
 
 use anyhow::{Context as _, Result, bail};
-use clap::Args;
+use clap::{Args, ValueEnum};
 use serde_json::json;
-use upliftmem_server::{App, AuthMode, ServerSettings, Setup, TlsFiles, bind, listen, router};
+use upliftmem_server::{
+    App, AuthMode, ServerSettings, Setup, TlsFiles, ToolChoice, bind, listen, router, serve_stdio,
+};
 
 use crate::context::Context;
 
@@ -32,6 +34,33 @@ pub(crate) async fn serve(mut context: Context, arguments: ServeArguments) -> Re
     tell(&context, scheme, &address.to_string(), authenticated).await?;
     tracing::info!(%address, scheme, keys = authenticated, "listening");
     listen(&app, router(&app), listening, stopped()).await?;
+    Ok(())
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct McpArguments {
+    /// The tools that are offered [default: server.mcp_tools of the configuration].
+    #[arg(long, value_enum)]
+    tools: Option<Tools>,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Tools {
+    /// search_memory, add_memory, report_outcome.
+    Default,
+    /// Those, and get_memory, update_memory, delete_memory.
+    All,
+}
+
+pub(crate) async fn mcp(mut context: Context, arguments: McpArguments) -> Result<()> {
+    if let Some(tools) = arguments.tools {
+        context.config.server.mcp_tools = match tools {
+            Tools::Default => ToolChoice::Default,
+            Tools::All => ToolChoice::All,
+        };
+    }
+    let app = app(&context, false)?;
+    serve_stdio(&app).await.context("MCP ended early")?;
     Ok(())
 }
 

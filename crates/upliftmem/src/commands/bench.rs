@@ -1,0 +1,325 @@
+//! `bench serve`: the server under load, over real sockets.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, Result, bail};
+use clap::{Args, Subcommand};
+use rand::{Rng, RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use serde::Serialize;
+use serde_json::json;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+};
+use upliftmem_core::{Cost, MemoryId, MemorySet, Outcome, Performance, Purpose, Rollout, RolloutId, Task};
+use upliftmem_engine::{LiveScope, Outcomes, ReferencePolicy};
+use upliftmem_server::{bind, listen, router};
+use upliftmem_store::{ExecutionReport, NewMemory, Timestamp};
+
+use crate::{
+    config::Config,
+    context::Context,
+    output::{Output, Table},
+};
+
+#[derive(Debug, Args)]
+pub(crate) struct BenchArguments {
+    #[command(subcommand)]
+    command: BenchCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum BenchCommand {
+    /// Searches a second and their latency, in a store of its own.
+    Serve(ServeBench),
+}
+
+#[derive(Debug, Args)]
+struct ServeBench {
+    /// Memories in the store.
+    #[arg(long, value_delimiter = ',', default_value = "1000,100000")]
+    memories: Vec<usize>,
+    /// Labels that the scorer has learned from.
+    #[arg(long, default_value_t = 500)]
+    labels: usize,
+    /// Searches a second that are asked for; as fast as they are answered, if 0.
+    #[arg(long, value_delimiter = ',', default_value = "200,0")]
+    rate: Vec<u64>,
+    /// Seconds of each measurement.
+    #[arg(long, default_value_t = 20)]
+    seconds: u64,
+    /// Connections that are kept open.
+    #[arg(long, default_value_t = 16)]
+    connections: usize,
+}
+
+#[derive(Debug, Serialize)]
+struct Measured {
+    memories: usize,
+    labels: usize,
+    /// Searches a second that were asked for.
+    rate: u64,
+    searches: usize,
+    failed: u64,
+    per_second: f64,
+    p50_ms: f64,
+    p90_ms: f64,
+    p99_ms: f64,
+    max_ms: f64,
+}
+
+pub(crate) async fn bench(arguments: BenchArguments, config: Config, output: Output) -> Result<()> {
+    let BenchCommand::Serve(arguments) = arguments.command;
+    let mut table = Table::new(&[
+        "memories", "asked/s", "done/s", "p50 ms", "p90 ms", "p99 ms", "max ms", "failed",
+    ]);
+    let mut all = Vec::new();
+    for &memories in &arguments.memories {
+        for measured in measure(&arguments, memories, &config, output).await? {
+            table.row(vec![
+                measured.memories.to_string(),
+                if measured.rate == 0 {
+                    "max".into()
+                } else {
+                    measured.rate.to_string()
+                },
+                format!("{:.0}", measured.per_second),
+                format!("{:.2}", measured.p50_ms),
+                format!("{:.2}", measured.p90_ms),
+                format!("{:.2}", measured.p99_ms),
+                format!("{:.2}", measured.max_ms),
+                measured.failed.to_string(),
+            ]);
+            all.push(measured);
+        }
+    }
+    output.result(&all, || table.text())
+}
+
+async fn measure(
+    arguments: &ServeBench,
+    memories: usize,
+    config: &Config,
+    output: Output,
+) -> Result<Vec<Measured>> {
+    let directory = std::env::temp_dir().join(format!("upliftmem-bench-{}-{memories}", std::process::id()));
+    std::fs::create_dir_all(&directory)?;
+    let mut config = config.clone();
+    config.directory.clone_from(&directory);
+    config.store.location = "bench.db".into();
+    drop(crate::context::open_store(&config, true).await?);
+    let context = Context::open(config, output).await?;
+    let app = super::serve::app(&context, false)?;
+    let live = context.live()?.scope(&context.scope).await?;
+    let mut rng = ChaCha8Rng::seed_from_u64(1);
+    let ids = fill(&context, &live, memories, &mut rng).await?;
+    teach(&context, &ids, arguments.labels, &mut rng).await?;
+    drop(live);
+    let listening = bind("127.0.0.1:0", None).await?;
+    let address = listening.address()?.to_string();
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let serving = tokio::spawn(async move {
+        let stop = async {
+            let _ = stopped.await;
+        };
+        listen(&app, router(&app), listening, stop).await
+    });
+    let mut measured = Vec::new();
+    // The first searches read the index and make the scorer; they are not what is measured.
+    load(&address, arguments, 50, Duration::from_secs(3)).await?;
+    for &rate in &arguments.rate {
+        let began = Instant::now();
+        let (mut times, failed) =
+            load(&address, arguments, rate, Duration::from_secs(arguments.seconds)).await?;
+        let seconds = began.elapsed().as_secs_f64();
+        if times.is_empty() {
+            bail!("no search was answered; the log says why");
+        }
+        times.sort_unstable();
+        let at = |share: f64| times[((times.len() - 1) as f64 * share) as usize].as_secs_f64() * 1e3;
+        measured.push(Measured {
+            memories,
+            labels: arguments.labels,
+            rate,
+            searches: times.len(),
+            failed,
+            per_second: times.len() as f64 / seconds,
+            p50_ms: at(0.5),
+            p90_ms: at(0.9),
+            p99_ms: at(0.99),
+            max_ms: at(1.0),
+        });
+    }
+    drop(stop.send(()));
+    serving.await??;
+    drop(context);
+    std::fs::remove_dir_all(&directory)?;
+    Ok(measured)
+}
+
+fn sentence(rng: &mut impl Rng, words: usize) -> String {
+    const PARTS: [&str; 16] = [
+        "ka", "lo", "mi", "ner", "tu", "sa", "ri", "von", "pel", "da", "gor", "hin", "bes", "zu", "fa", "wex",
+    ];
+    let word = |rng: &mut dyn FnMut() -> usize| -> String { (0..3).map(|_| PARTS[rng()]).collect() };
+    let mut draw = || rng.random_range(0..PARTS.len());
+    (0..words).map(|_| word(&mut draw)).collect::<Vec<_>>().join(" ")
+}
+
+/// Writes random memories.
+async fn fill(
+    context: &Context,
+    live: &LiveScope,
+    memories: usize,
+    rng: &mut ChaCha8Rng,
+) -> Result<Vec<MemoryId>> {
+    let bar = context.output.bar(memories as u64, "writing memories");
+    let mut ids = Vec::with_capacity(memories);
+    while ids.len() < memories {
+        let count = 1_000.min(memories - ids.len());
+        let new: Vec<NewMemory> = (0..count)
+            .map(|_| NewMemory::note(live.mint_memory(), sentence(rng, 14)))
+            .collect();
+        ids.extend(new.iter().map(|new| new.memory.id));
+        let batch = context.texts.with_vectors(new).await?;
+        context
+            .store
+            .add_memories(&context.scope, Timestamp::now(), batch)
+            .await?;
+        bar.set_position(ids.len() as u64);
+    }
+    bar.finish_and_clear();
+    Ok(ids)
+}
+
+/// Writes random labels, half of them about no memory.
+async fn teach(context: &Context, ids: &[MemoryId], labels: usize, rng: &mut ChaCha8Rng) -> Result<()> {
+    let outcomes = Outcomes {
+        store: Arc::clone(&context.store),
+        scope: context.scope.clone(),
+        utility: context.config.utility.rule()?,
+        agent: context.agent()?,
+        references: ReferencePolicy::Wait,
+        attempts_max: 1,
+    };
+    let bar = context.output.bar(labels as u64, "writing labels");
+    for number in 0..labels / 2 {
+        let task = Task::new(format!("task {number}"), sentence(rng, 10));
+        context
+            .store
+            .put_tasks(&context.scope, vec![task.clone()])
+            .await?;
+        let member = ids[rng.random_range(0..ids.len())];
+        for set in [MemorySet::EMPTY, std::iter::once(member).collect()] {
+            let rollout = Rollout {
+                id: RolloutId::from_u128(rng.random()),
+                task: task.id,
+                purpose: if set.is_empty() {
+                    Purpose::Reference
+                } else {
+                    Purpose::Retrieval
+                },
+                set,
+                executor: outcomes.agent.clone(),
+                seed: 0,
+            };
+            let outcome = Outcome {
+                rollout: rollout.id,
+                performance: Performance::new(f64::from(rng.random_range(0..2_u8)))?,
+                cost: Cost::new(1.0)?,
+            };
+            let report = ExecutionReport {
+                outcome,
+                trajectory: Vec::new(),
+                diagnostics: serde_json::Map::new(),
+            };
+            context
+                .store
+                .record_execution(&context.scope, Timestamp::now(), rollout.clone(), report)
+                .await?;
+            outcomes.learn(rollout, outcome).await?;
+            bar.inc(1);
+        }
+    }
+    bar.finish_and_clear();
+    Ok(())
+}
+
+/// Searches on several connections for a while. A search is timed from the moment it was due, so that a server that
+/// falls behind is seen to.
+async fn load(
+    address: &str,
+    arguments: &ServeBench,
+    rate: u64,
+    duration: Duration,
+) -> Result<(Vec<Duration>, u64)> {
+    let (next, failed) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+    let began = Instant::now();
+    let mut workers = tokio::task::JoinSet::new();
+    for worker in 0..arguments.connections.max(1) {
+        let (address, next, failed) = (address.to_owned(), Arc::clone(&next), Arc::clone(&failed));
+        workers.spawn(async move {
+            let mut rng = ChaCha8Rng::seed_from_u64(worker as u64 + 7);
+            let mut connection = TcpStream::connect(&address).await?;
+            connection.set_nodelay(true)?;
+            let mut times = Vec::new();
+            loop {
+                let mut due = Instant::now();
+                if let Some(per_second) = std::num::NonZeroU64::new(rate) {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    due = began + Duration::from_secs_f64(number as f64 / per_second.get() as f64);
+                    tokio::time::sleep_until(due.into()).await;
+                }
+                if began.elapsed() >= duration {
+                    return Ok::<_, anyhow::Error>(times);
+                }
+                let body = json!({ "query": sentence(&mut rng, 10) }).to_string();
+                if search(&mut connection, &body).await? {
+                    times.push(due.elapsed());
+                } else {
+                    failed.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+        });
+    }
+    let mut times = Vec::new();
+    while let Some(done) = workers.join_next().await {
+        times.extend(done??);
+    }
+    Ok((times, failed.load(Ordering::Relaxed)))
+}
+
+/// One search on an open connection; whether it was answered with 200.
+async fn search(connection: &mut TcpStream, body: &str) -> Result<bool> {
+    let request = format!(
+        "POST /v1/memories/search HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
+         content-length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    connection.write_all(request.as_bytes()).await?;
+    let mut seen = Vec::with_capacity(4_096);
+    loop {
+        if connection.read_buf(&mut seen).await? == 0 {
+            bail!("the server closed a connection");
+        }
+        let Some(end) = seen.windows(4).position(|bytes| bytes == b"\r\n\r\n") else {
+            continue;
+        };
+        let head = std::str::from_utf8(&seen[..end])?.to_ascii_lowercase();
+        let length: usize = head
+            .lines()
+            .find_map(|line| line.strip_prefix("content-length: "))
+            .context("an answer has no length")?
+            .parse()?;
+        if seen.len() >= end + 4 + length {
+            return Ok(head.starts_with("http/1.1 200"));
+        }
+    }
+}
