@@ -5,7 +5,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 
-const PROGRAM = resolve(process.env.UPLIFTMEM_PROGRAM ?? new URL("../../target/debug/upliftmem", import.meta.url).pathname);
+const PROGRAM = resolve(process.env.UPLIFTMEM_BINARY ?? new URL("../../target/debug/upliftmem", import.meta.url).pathname);
 /** The same answers on every machine, whichever models it has. */
 const SETTINGS = ["--set", "embedder.kind=hash", "--set", "acquisition.probe_budget=24"];
 

@@ -6,7 +6,7 @@ use std::{
     time::Instant,
 };
 
-use crate::{clients, generated, housekeeping, layers, postgres};
+use crate::{clients, dashboard, generated, housekeeping, layers, postgres};
 
 /// One thing that must hold.
 pub(crate) struct Step {
@@ -69,10 +69,16 @@ pub(crate) const ALL: &[Step] = &[
 ];
 
 /// What takes too long for every change.
-pub(crate) const SLOW: &[Step] = &[Step {
-    name: "clients-all",
-    check: Check::Function(clients::check_all),
-}];
+pub(crate) const SLOW: &[Step] = &[
+    Step {
+        name: "clients-all",
+        check: Check::Function(clients::check_all),
+    },
+    Step {
+        name: "dashboard",
+        check: Check::Function(dashboard::check),
+    },
+];
 
 /// The tests of the PostgreSQL store need a server.
 fn test(_root: &Path) -> Result<(), String> {

@@ -7,7 +7,7 @@ import { count } from "../format";
 import { Empty, Ready, usePages } from "../load";
 import { Badge, Heading, MemoryName, More, When } from "../parts/common";
 import { Dialog } from "../parts/dialog";
-import { EffectBar } from "../parts/effect";
+import { EffectBar, reach } from "../parts/effect";
 import { address, go, usePlace } from "../router";
 import type { Memory, MemoryEffect, MemoryStatus, Page } from "../types";
 
@@ -126,7 +126,7 @@ export function MemoriesPage({ api }: { api: Api }): JSX.Element {
 }
 
 function Table({ rows }: { rows: Row[] }): JSX.Element {
-  const most = Math.max(0.05, ...rows.map((row) => Math.max(Math.abs(row.effect?.interval?.low ?? 0), Math.abs(row.effect?.interval?.high ?? 0), Math.abs(row.effect?.effect ?? 0))));
+  const most = reach(rows.flatMap(({ effect }) => (effect ? [{ mean: effect.effect, interval: effect.interval }] : [])));
   return (
     <div class="scroll">
       <table class="list">

@@ -6,7 +6,7 @@ import { count, moment, number, percent, plural, tick, uplift } from "../format"
 import { Ready, useLoad } from "../load";
 import { Bars } from "../parts/bars";
 import { Heading, MemoryName, Panel, Stat } from "../parts/common";
-import { EffectBar, judged } from "../parts/effect";
+import { EffectBar, judged, reach } from "../parts/effect";
 import { Trend } from "../parts/trend";
 import { Link } from "../router";
 import type { Effect, HelpReport, Ledger, MemoryEffect, UpliftPoint } from "../types";
@@ -177,7 +177,7 @@ function UpliftTrend({ points }: { points: UpliftPoint[] }): JSX.Element {
 }
 
 function EffectList({ title, rows, order }: { title: string; rows: MemoryEffect[]; order: string }): JSX.Element {
-  const most = Math.max(0.05, ...rows.flatMap((row) => [Math.abs(row.effect), Math.abs(row.interval?.low ?? 0), Math.abs(row.interval?.high ?? 0)]));
+  const most = reach(rows.map(({ effect, interval }) => ({ mean: effect, interval })));
   return (
     <Panel
       title={title}

@@ -16,7 +16,11 @@ export function SettingsPage({ settings }: { settings: Settings }): JSX.Element 
     <>
       <Heading
         title="Settings"
-        about="Values come from upliftmem.toml and the environment; `upliftmem config` explains each."
+        about={
+          <>
+            Values come from <code>upliftmem.toml</code> and the environment; <code>upliftmem config --reference</code> explains each.
+          </>
+        }
         actions={
           key !== null && (
             <button type="button" onClick={() => setApiKey(null)}>
@@ -39,7 +43,7 @@ export function SettingsPage({ settings }: { settings: Settings }): JSX.Element 
           <p class="quiet">A key with the permission admin shows and makes keys.</p>
         </Panel>
       )}
-      <div class="columns">
+      <div class="columns three">
         <Panel title="Retrieval" about={<code>[retrieval]</code>}>
           <Facts of={settings.retrieval} />
         </Panel>

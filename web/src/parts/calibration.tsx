@@ -5,7 +5,7 @@ import { plural, uplift } from "../format";
 import type { Calibration } from "../types";
 import { range, scale, ticks, useWidth } from "./axes";
 
-const LEFT = 62;
+const LEFT = 72;
 const BOTTOM = 48;
 const TOP = 12;
 

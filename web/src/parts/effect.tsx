@@ -11,7 +11,7 @@ interface EffectProps {
   mean: number;
   interval: Interval | null;
   executions: number;
-  /** The largest effect of the table, so that rows can be compared. */
+  /** The end of the scale, the same for all rows of a table; without it, the bar fills its own. */
   most?: number;
 }
 
@@ -23,7 +23,11 @@ export function judged(interval: Interval | null): "helps" | "harms" | "open" {
 
 const WORDS = { helps: "helps", harms: "harms", open: "not settled" };
 
-export function EffectBar({ mean, interval, executions, most = 1 }: EffectProps): JSX.Element {
+/** The end of a scale that holds these effects. */
+export const reach = (effects: { mean: number; interval: Interval | null }[]): number =>
+  Math.max(0.05, ...effects.flatMap(({ mean, interval }) => [mean, interval?.low ?? 0, interval?.high ?? 0].map(Math.abs)));
+
+export function EffectBar({ mean, interval, executions, most = reach([{ mean, interval }]) }: EffectProps): JSX.Element {
   const place = (value: number) => WIDTH / 2 + (Math.max(-most, Math.min(most, value)) / most) * (WIDTH / 2 - 6);
   const judgement = judged(interval);
   const between = interval ? `, 95 % from ${uplift(interval.low)} to ${uplift(interval.high)}` : ", too few for an interval";

@@ -27,7 +27,7 @@ interface TrendProps {
   format?: (value: number) => string;
 }
 
-const LEFT = 58;
+const LEFT = 68;
 const RIGHT = 14;
 const TOP = 12;
 const BOTTOM = 48;
@@ -40,7 +40,7 @@ export function Trend({ title, points, unit, below, zero = false, height = 250, 
   const y = scale(domain, [height - BOTTOM, TOP]);
   const inner = width - LEFT - RIGHT;
   const x = (index: number) => LEFT + (points.length === 1 ? inner / 2 : 12 + (index / (points.length - 1)) * (inner - 24));
-  const marks = ticks(...domain);
+  const marks = ticks(...domain, 6);
   const every = Math.max(1, Math.ceil(points.length / Math.max(2, Math.floor(inner / 84))));
   const line = points.map((point, index) => `${x(index)},${y(point.value)}`).join(" ");
   const withBand = points.map((point, index) => ({ point, index })).filter(({ point }) => point.low !== undefined);
