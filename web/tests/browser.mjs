@@ -20,6 +20,7 @@ export async function browser() {
     viewport: { width: 1280, height: 860 },
     args: ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"],
   });
+  context.setDefaultTimeout(15_000);
   mkdirSync(SCREENSHOTS, { recursive: true });
   return {
     context,

@@ -86,7 +86,7 @@ pub(crate) fn router() -> Router<Shared> {
     FILES.iter().fold(Router::new(), |router, file| {
         router.route(
             file.path,
-            get(|headers: HeaderMap| async move { file.answer(&headers) }),
+            get(move |headers: HeaderMap| async move { file.answer(&headers) }),
         )
     })
 }

@@ -206,3 +206,23 @@ async fn settings_say_who_calls_and_nothing_secret() {
     assert_eq!(mine["caller"]["permission"], "read");
     assert_eq!(mine["default_scope"], Value::Null);
 }
+
+#[tokio::test]
+async fn ids_of_another_scope_name_nothing_here() {
+    let server = open_server().await;
+    let body = json!({ "user_id": "ada", "text": "Ada drinks tea" });
+    let added = server.post("/v1/memories", &body).await.ok();
+    let id = added["results"][0]["id"].as_str().unwrap();
+    let tasks = json!({ "user_id": "ada", "tasks": [{ "id": "t", "context": "make tea" }] });
+    server.post("/v1/tasks", &tasks).await.ok();
+    let hers = server.get("/v1/tasks?user_id=ada").await.ok();
+    let task = hers["results"][0]["id"].as_str().unwrap();
+    for path in [
+        format!("/v1/memories?user_id=bob&ids={id}"),
+        "/v1/memories?user_id=bob&words=tea".to_owned(),
+        format!("/v1/tasks?user_id=bob&ids={task}"),
+        format!("/v1/reports/memories?user_id=bob&memories={id}"),
+    ] {
+        assert_eq!(server.get(&path).await.ok()["results"], json!([]), "{path}");
+    }
+}

@@ -26,7 +26,7 @@ export function FirstSteps({ api }: { api: Api }): JSX.Element {
       </ol>
       <p>
         The same task done once without memory is what the others are compared with: <code>GET /v1/probes/next</code> hands such executions
-        out. No agent at hand? <code>upliftmem demo</code> fills a store in seconds. All calls: <a href="/docs">API</a>.
+        out. No agent at hand? <code>upliftmem demo</code> shows the whole method on a small world. All calls: <a href="/docs">API</a>.
       </p>
     </Empty>
   );
