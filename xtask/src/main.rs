@@ -2,6 +2,7 @@
 #![allow(clippy::print_stdout, clippy::print_stderr)] // It talks to a person at a terminal.
 
 mod clients;
+mod dashboard;
 mod generated;
 mod housekeeping;
 mod layers;
@@ -28,6 +29,7 @@ commands
   ci --all      all that and what takes longer:
   clients-all   the same clients with many more cases
   python        the Python client: style, types, tests against the program (Python 3.10, set up under target/)
+  dashboard     is web/dist what web/ builds, and does every page work? (Node.js, npm; installs Chromium)
 
   generate      writes the text that `generated` checks
   postgres -- COMMAND...

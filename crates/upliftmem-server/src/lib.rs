@@ -5,11 +5,13 @@
 
 mod app;
 mod auth;
+mod dashboard;
 mod error;
 mod extract;
 mod fence;
 mod idempotency;
 mod jobs;
+mod journal;
 mod limits;
 mod listen;
 mod mcp;
@@ -52,7 +54,8 @@ pub fn router(app: &Arc<App>) -> Router {
     let router = table::router(app, routes)
         .merge(mcp::router(app))
         .merge(routes::system::router(document))
-        .fallback(routes::system::nowhere)
+        .merge(dashboard::router())
+        .fallback(dashboard::page_or_nowhere)
         .method_not_allowed_fallback(routes::system::other_method);
     router
         .layer(DefaultBodyLimit::max(app.settings.body_bytes_max))

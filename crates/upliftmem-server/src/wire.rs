@@ -1,6 +1,6 @@
 //! Words that many requests and answers share.
 
-use std::str::FromStr;
+use std::{collections::BTreeSet, str::FromStr};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use upliftmem_core::InvalidInput;
 use upliftmem_store::{ScopeParts, StoredMemory, Timestamp};
 
-use crate::error::{ApiError, Result};
+use crate::error::{ApiError, Code, Result};
 
 /// An identifier as text.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
@@ -23,6 +23,27 @@ impl Id {
     pub(crate) fn parse<T: FromStr<Err = InvalidInput>>(&self) -> Result<T> {
         Ok(self.0.parse()?)
     }
+}
+
+/// Ids separated by commas, each once; at least one and at most so many.
+pub(crate) fn parse_ids<T>(list: &str, most: usize) -> Result<Vec<T>>
+where
+    T: FromStr<Err = InvalidInput> + Ord,
+{
+    let ids: BTreeSet<T> = list
+        .split(',')
+        .map(str::parse)
+        .collect::<std::result::Result<_, _>>()?;
+    if ids.len() > most {
+        return Err(ApiError::new(
+            Code::LimitExceeded,
+            format_args!(
+                "{} ids are more than {most}, the rows of a page; ask for fewer",
+                ids.len()
+            ),
+        ));
+    }
+    Ok(ids.into_iter().collect())
 }
 
 /// A moment as RFC 3339 text.

@@ -193,6 +193,15 @@ pub trait Store: Tenancy {
     async fn list_entries(&self, scope: &Scope, filter: JournalFilter, rows: usize)
     -> Result<Vec<Journaled>>;
 
+    /// A page of entries of one kind, the newest first; with `before`, those that were written before that place.
+    async fn latest_entries(
+        &self,
+        scope: &Scope,
+        kind: EntryKind,
+        before: Option<u64>,
+        rows: usize,
+    ) -> Result<Vec<Journaled>>;
+
     // Files
 
     /// Imports everything a source has, or nothing.

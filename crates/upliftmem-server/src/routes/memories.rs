@@ -9,8 +9,8 @@ use serde_json::{Map, Value, json};
 use upliftmem_core::MemoryId;
 use upliftmem_engine::LiveScope;
 use upliftmem_store::{
-    ItemStatus, MemoryChange, MemoryFilter, MemoryStatus, NewMemory, Permission, Scope, StoredMemory,
-    Timestamp,
+    ItemStatus, MemoryChange, MemoryFilter, MemoryStatus, NewMemory, Permission, RecallMode, RecallQuery,
+    Scope, StoredMemory, Timestamp,
 };
 
 use crate::{
@@ -21,7 +21,7 @@ use crate::{
     idempotency::{Once, key_of},
     scope::{InScope, ScopeFields, resolve},
     table::{Route, delete, get, patch, post},
-    wire::{Id, MemoryView, Page, moment, parse_moment},
+    wire::{Id, MemoryView, Page, moment, parse_ids, parse_moment},
 };
 
 /// One message of a conversation.
@@ -279,6 +279,10 @@ async fn add_batch(
 struct ListQuery {
     /// Only those with this status.
     status: Option<StatusWord>,
+    /// Active ones with these words, the best match first, in one page. Nothing is recorded; agents use search.
+    words: Option<String>,
+    /// Only these, in one page: their ids, separated by commas.
+    ids: Option<String>,
     /// The `next` of the page before.
     after: Option<Id>,
     /// Rows of the page.
@@ -312,6 +316,23 @@ async fn list(
     Asked(query): Asked<ListQuery>,
 ) -> Result<Answer<Page<MemoryView>>> {
     let rows = app.rows(query.limit);
+    if let Some(words) = query.words.filter(|words| !words.trim().is_empty()) {
+        return Ok(Answer(Page {
+            results: with_words(&app, &scope, words, rows).await?,
+            next: None,
+        }));
+    }
+    if let Some(ids) = query.ids.filter(|ids| !ids.is_empty()) {
+        let ids: Vec<MemoryId> = parse_ids(&ids, rows)?;
+        let found = app.store().memories(&scope, &ids).await?;
+        let views = found
+            .into_iter()
+            .map(|stored| MemoryView::of(stored, scope.parts()));
+        return Ok(Answer(Page {
+            results: views.collect(),
+            next: None,
+        }));
+    }
     let filter = MemoryFilter {
         status: query.status.map(Into::into),
         after: query.after.map(|id| id.parse()).transpose()?,
@@ -322,6 +343,28 @@ async fn list(
         .map(|stored| MemoryView::of(stored, scope.parts()))
         .collect();
     Ok(Answer(Page::of(views, rows, |view| view.id.0.clone())))
+}
+
+/// Active memories by their words, the best match first.
+async fn with_words(app: &Shared, scope: &Scope, words: String, rows: usize) -> Result<Vec<MemoryView>> {
+    let store = app.store();
+    let query = RecallQuery {
+        text: words,
+        embedding: None,
+        candidates: rows.min(store.limits().recall_candidates_max),
+        mode: RecallMode::Lexical,
+    };
+    let hits = store.recall(scope, Timestamp::now(), query).await?.hits;
+    let ids: Vec<MemoryId> = hits.iter().map(|hit| hit.id).collect();
+    if ids.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut found = store.memories(scope, &ids).await?;
+    found.sort_by_key(|stored| ids.iter().position(|id| *id == stored.memory.id));
+    let views = found
+        .into_iter()
+        .map(|stored| MemoryView::of(stored, scope.parts()));
+    Ok(views.collect())
 }
 
 /// A memory of the scope.

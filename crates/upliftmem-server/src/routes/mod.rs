@@ -9,6 +9,7 @@ pub(crate) mod probes;
 pub(crate) mod reports;
 pub(crate) mod retrievals;
 pub(crate) mod search;
+pub(crate) mod settings;
 pub(crate) mod system;
 pub(crate) mod training;
 pub(crate) mod transfer;
@@ -27,6 +28,7 @@ pub(crate) fn all() -> Vec<Route> {
         training::routes(),
         transfer::routes(),
         keys::routes(),
+        settings::routes(),
         chat::routes(),
         mem0::routes(),
     ]

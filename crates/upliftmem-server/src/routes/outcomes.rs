@@ -16,7 +16,7 @@ use crate::{
     idempotency::{Once, key_of},
     scope::{InScope, ScopeFields, resolve},
     table::{Route, get, post},
-    wire::{Id, Page, moment},
+    wire::{Id, Page, moment, parse_ids},
 };
 
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
@@ -230,7 +230,9 @@ async fn put_tasks(
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
-struct PageQuery {
+struct TasksQuery {
+    /// Only these, in one page: their ids, separated by commas.
+    ids: Option<String>,
     /// The `next` of the page before.
     after: Option<Id>,
     #[schemars(range(min = 1, max = 500))]
@@ -240,9 +242,17 @@ struct PageQuery {
 async fn list_tasks(
     State(app): State<Shared>,
     InScope(scope): InScope,
-    Asked(query): Asked<PageQuery>,
+    Asked(query): Asked<TasksQuery>,
 ) -> Result<Answer<Page<TaskView>>> {
     let rows = app.rows(query.limit);
+    if let Some(ids) = query.ids.filter(|ids| !ids.is_empty()) {
+        let ids: Vec<TaskId> = parse_ids(&ids, rows)?;
+        let mut results = Vec::new();
+        for id in ids {
+            results.extend(app.store().task(&scope, id).await?.map(TaskView::from));
+        }
+        return Ok(Answer(Page { results, next: None }));
+    }
     let after: Option<TaskId> = query.after.map(|id| id.parse()).transpose()?;
     let found = app.store().list_tasks(&scope, after, rows + 1).await?;
     let views = found.into_iter().map(TaskView::from).collect();
@@ -361,7 +371,7 @@ pub(super) fn routes() -> Vec<Route> {
             .about("tasks", "List tasks.")
             .needs(read)
             .scoped()
-            .asks::<PageQuery>()
+            .asks::<TasksQuery>()
             .answers::<Page<TaskView>>(),
         get("/v1/tasks/{task}", "get_task", get_task)
             .about("tasks", "Get a task by its id or name.")

@@ -8,15 +8,14 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use upliftmem_core::{Purpose, RolloutId};
 use upliftmem_engine::{Handed, Strategy};
-use upliftmem_store::{
-    EntryKind, JournalEntry, JournalFilter, Lease, Permission, Ticket, TicketFilter, TicketState,
-};
+use upliftmem_store::{EntryKind, JournalEntry, Lease, Permission, Ticket, TicketFilter, TicketState};
 
 use crate::{
     app::Shared,
     auth::Caller,
     error::{ApiError, Result},
     extract::{Answer, Asked, At, Body},
+    journal::JournalQuery,
     scope::{InScope, ScopeFields, resolve},
     table::{Route, get, post},
     wire::{Id, Page, moment},
@@ -354,14 +353,6 @@ async fn queue(
     Ok(Answer(Page::of(views, rows, |view| view.rollout_id.0.clone())))
 }
 
-#[derive(Debug, Deserialize, JsonSchema)]
-struct SequenceQuery {
-    /// The `next` of the page before.
-    after: Option<u64>,
-    #[schemars(range(min = 1, max = 500))]
-    limit: Option<usize>,
-}
-
 #[derive(Debug, Serialize, JsonSchema)]
 struct BatchProbe {
     rollout_id: Id,
@@ -387,15 +378,9 @@ struct BatchView {
 async fn batches(
     State(app): State<Shared>,
     InScope(scope): InScope,
-    Asked(query): Asked<SequenceQuery>,
+    Asked(query): Asked<JournalQuery>,
 ) -> Result<Answer<Page<BatchView>>> {
-    let rows = app.rows(query.limit);
-    let filter = JournalFilter {
-        kind: Some(EntryKind::ProbeBatch),
-        task: None,
-        after: query.after.unwrap_or(0),
-    };
-    let found = app.store().list_entries(&scope, filter, rows + 1).await?;
+    let (rows, found) = query.entries(&app, &scope, EntryKind::ProbeBatch).await?;
     let views = found.into_iter().filter_map(|found| match found.entry {
         JournalEntry::ProbeBatch(record) => Some(BatchView {
             id: Id::of(record.id),
@@ -459,7 +444,7 @@ pub(super) fn routes() -> Vec<Route> {
             .about(tag, "List batches of probes and why each probe was chosen.")
             .needs(Permission::Read)
             .scoped()
-            .asks::<SequenceQuery>()
+            .asks::<JournalQuery>()
             .answers::<Page<BatchView>>(),
     ]
 }

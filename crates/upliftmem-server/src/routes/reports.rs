@@ -15,7 +15,7 @@ use crate::{
     extract::{Answer, Asked},
     scope::InScope,
     table::{Route, get},
-    wire::{Id, moment},
+    wire::{Id, moment, parse_ids},
 };
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -96,6 +96,8 @@ async fn help(State(app): State<Shared>, InScope(scope): InScope) -> Result<Answ
 struct EffectsQuery {
     /// `harm` shows the most harmful first, `help` the most helpful.
     order: Option<Order>,
+    /// Only these memories: their ids, separated by commas.
+    memories: Option<String>,
     /// Most rows.
     #[schemars(range(min = 1, max = 500))]
     limit: Option<usize>,
@@ -155,11 +157,20 @@ async fn effects(
     InScope(scope): InScope,
     Asked(query): Asked<EffectsQuery>,
 ) -> Result<Answer<EffectsView>> {
+    let rows = app.rows(query.limit);
+    let wanted: Option<Vec<MemoryId>> = query
+        .memories
+        .as_deref()
+        .map(|ids| parse_ids(ids, rows))
+        .transpose()?;
     let mut effects = help_report(app.store(), &scope).await?.memories;
+    if let Some(wanted) = wanted {
+        effects.retain(|effect| wanted.contains(&effect.id));
+    }
     if query.order == Some(Order::Help) {
         effects.reverse();
     }
-    effects.truncate(app.rows(query.limit));
+    effects.truncate(rows);
     Ok(Answer(with_texts(&app, &scope, effects).await?))
 }
 

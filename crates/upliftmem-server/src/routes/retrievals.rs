@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use axum::extract::State;
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::{Map, Value};
 use upliftmem_core::{MemoryId, RetrievalId, RolloutId};
 use upliftmem_store::{EntryKind, JournalEntry, JournalFilter, Permission, RetrievalRecord, Timestamp};
@@ -13,6 +13,7 @@ use crate::{
     app::Shared,
     error::{ApiError, Code, Result},
     extract::{Answer, Asked, At},
+    journal::JournalQuery,
     scope::InScope,
     table::{Route, get},
     wire::{Id, Page, moment},
@@ -49,26 +50,12 @@ impl RetrievalView {
     }
 }
 
-#[derive(Debug, Deserialize, JsonSchema)]
-struct ListQuery {
-    /// The `next` of the page before.
-    after: Option<u64>,
-    #[schemars(range(min = 1, max = 500))]
-    limit: Option<usize>,
-}
-
 async fn list(
     State(app): State<Shared>,
     InScope(scope): InScope,
-    Asked(query): Asked<ListQuery>,
+    Asked(query): Asked<JournalQuery>,
 ) -> Result<Answer<Page<RetrievalView>>> {
-    let rows = app.rows(query.limit);
-    let filter = JournalFilter {
-        kind: Some(EntryKind::Retrieval),
-        task: None,
-        after: query.after.unwrap_or(0),
-    };
-    let found = app.store().list_entries(&scope, filter, rows + 1).await?;
+    let (rows, found) = query.entries(&app, &scope, EntryKind::Retrieval).await?;
     let views = found.into_iter().filter_map(|found| match found.entry {
         JournalEntry::Retrieval(record) => Some(RetrievalView::of(&record, found.at, found.sequence)),
         _ => None,
@@ -171,7 +158,7 @@ pub(super) fn routes() -> Vec<Route> {
             .about("retrievals", "List answered searches.")
             .needs(Permission::Read)
             .scoped()
-            .asks::<ListQuery>()
+            .asks::<JournalQuery>()
             .answers::<Page<RetrievalView>>(),
         get("/v1/retrievals/{retrieval_id}", "explain_retrieval", explain)
             .about(

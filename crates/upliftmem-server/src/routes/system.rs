@@ -4,7 +4,7 @@ use axum::{
     Json, Router,
     extract::State,
     http::{HeaderName, StatusCode, header},
-    response::{IntoResponse, Redirect, Response},
+    response::{IntoResponse, Response},
     routing::get,
 };
 use serde_json::{Value, json};
@@ -93,5 +93,4 @@ pub(crate) fn router(openapi: Value) -> Router<Shared> {
         .route("/docs", get(docs))
         .route("/docs/page.js", get(docs_script))
         .route("/docs/page.css", get(docs_style))
-        .route("/", get(|| async { Redirect::temporary("/docs") }))
 }

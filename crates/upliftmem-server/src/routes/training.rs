@@ -4,14 +4,15 @@ use axum::extract::State;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use upliftmem_engine::{ActiveVersion, PublishedVersion};
-use upliftmem_store::Permission;
+use upliftmem_engine::ActiveVersion;
+use upliftmem_store::{EntryKind, JournalEntry, Permission};
 
 use crate::{
     app::Shared,
     auth::Caller,
     error::{ApiError, Code, Result},
     extract::{Answer, Asked, Body},
+    journal::JournalQuery,
     scope::{InScope, ScopeFields, resolve},
     table::{Route, get, post},
     wire::{Page, moment},
@@ -52,28 +53,6 @@ struct VersionView {
     sequence: u64,
 }
 
-impl From<PublishedVersion> for VersionView {
-    fn from(published: PublishedVersion) -> Self {
-        Self {
-            servable: !published.record.name.contains('/'),
-            name: published.record.name,
-            version: published.record.version,
-            digest: published.record.digest,
-            metrics: published.record.metrics,
-            at: moment(published.at),
-            sequence: published.sequence,
-        }
-    }
-}
-
-#[derive(Debug, Deserialize, JsonSchema)]
-struct VersionsQuery {
-    /// The `next` of the page before.
-    after: Option<u64>,
-    #[schemars(range(min = 1, max = 500))]
-    limit: Option<usize>,
-}
-
 #[derive(Debug, Serialize, JsonSchema)]
 struct VersionsView {
     active: ActiveView,
@@ -84,15 +63,25 @@ struct VersionsView {
 async fn versions(
     State(app): State<Shared>,
     InScope(scope): InScope,
-    Asked(query): Asked<VersionsQuery>,
+    Asked(query): Asked<JournalQuery>,
 ) -> Result<Answer<VersionsView>> {
-    let rows = app.rows(query.limit);
     let live = app.live.scope(&scope).await?;
-    let found = live.versions(query.after.unwrap_or(0), rows + 1).await?;
-    let views = found.into_iter().map(VersionView::from).collect();
+    let (rows, found) = query.entries(&app, &scope, EntryKind::ScorerVersion).await?;
+    let views = found.into_iter().filter_map(|found| match found.entry {
+        JournalEntry::ScorerVersion(record) => Some(VersionView {
+            servable: !record.name.contains('/'),
+            name: record.name,
+            version: record.version,
+            digest: record.digest,
+            metrics: record.metrics,
+            at: moment(found.at),
+            sequence: found.sequence,
+        }),
+        _ => None,
+    });
     Ok(Answer(VersionsView {
         active: live.active().into(),
-        page: Page::of(views, rows, |view| view.sequence.to_string()),
+        page: Page::of(views.collect(), rows, |view| view.sequence.to_string()),
     }))
 }
 
@@ -189,7 +178,7 @@ pub(super) fn routes() -> Vec<Route> {
             .about(tag, "List scorer versions and the one that answers.")
             .needs(read)
             .scoped()
-            .asks::<VersionsQuery>()
+            .asks::<JournalQuery>()
             .answers::<VersionsView>(),
         post("/v1/scorers/activate", "activate_scorer", activate)
             .about(

@@ -167,3 +167,25 @@ pub(crate) fn list(
     );
     sql.all(&query, &values)?.iter_mut().map(read).collect()
 }
+
+/// A page of entries of one kind, the newest first.
+pub(crate) fn latest(
+    sql: &mut dyn Sql,
+    scope: &Scope,
+    kind: EntryKind,
+    before: Option<u64>,
+    rows: usize,
+) -> Result<Vec<Journaled>> {
+    let Some(row) = scopes::find(sql, scope)? else {
+        return Ok(Vec::new());
+    };
+    let before = before
+        .and_then(|place| i64::try_from(place).ok())
+        .unwrap_or(i64::MAX);
+    let values = [row.number.into(), before.into(), kind.as_str().into()];
+    let query = format!(
+        "SELECT sequence, at, entry FROM journal WHERE scope = $1 AND sequence < $2 AND kind = $3
+         ORDER BY sequence DESC LIMIT {rows}"
+    );
+    sql.all(&query, &values)?.iter_mut().map(read).collect()
+}

@@ -390,6 +390,20 @@ impl<B: Backend> Store for SqlStore<B> {
             .await
     }
 
+    async fn latest_entries(
+        &self,
+        scope: &Scope,
+        kind: EntryKind,
+        before: Option<u64>,
+        rows: usize,
+    ) -> Result<Vec<Journaled>> {
+        self.page(rows)?;
+        self.read(scope, move |sql, scope| {
+            journal::latest(sql, scope, kind, before, rows)
+        })
+        .await
+    }
+
     async fn import(
         &self,
         scope: &Scope,

@@ -3,8 +3,8 @@
 use serde_json::json;
 use upliftmem_core::*;
 use upliftmem_store::{
-    Error, JournalEntry, JournalFilter, ProbeBatchRecord, ProbeRecord, RecordedPath, RetrievalRecord, Scope,
-    ScorerVersion, TrainingEvent,
+    EntryKind, Error, JournalEntry, JournalFilter, ProbeBatchRecord, ProbeRecord, RecordedPath,
+    RetrievalRecord, Scope, ScorerVersion, TrainingEvent,
 };
 
 use crate::support::*;
@@ -130,6 +130,29 @@ pub(crate) async fn entries_are_appended_in_order_and_never_changed(store: TestS
         .map(|entry| (entry.sequence, entry.at, entry.entry.key()))
         .collect();
     assert_eq!(seen, [(2, at(1), "b".to_owned()), (3, at(2), "c".to_owned())]);
+}
+
+pub(crate) async fn the_latest_entries_come_newest_first(store: TestStore) {
+    let entries = ["a", "b", "c"].map(event).to_vec();
+    store.append(&alice(), at(1), entries).await.unwrap();
+    let kind = EntryKind::TrainingEvent;
+    let keys = async |kind, before, rows| -> Vec<(u64, String)> {
+        let found = store.latest_entries(&alice(), kind, before, rows).await.unwrap();
+        found
+            .iter()
+            .map(|entry| (entry.sequence, entry.entry.key()))
+            .collect()
+    };
+    assert_eq!(
+        keys(kind, None, 2).await,
+        [(3, "c".to_owned()), (2, "b".to_owned())]
+    );
+    assert_eq!(keys(kind, Some(2), 2).await, [(1, "a".to_owned())]);
+    assert_eq!(keys(kind, Some(u64::MAX), 9).await.len(), 3);
+    assert_eq!(keys(kind, Some(0), 9).await, []);
+    assert_eq!(keys(EntryKind::Retrieval, None, 9).await, []);
+    let elsewhere = Scope::user("bob").unwrap();
+    assert_eq!(store.latest_entries(&elsewhere, kind, None, 9).await.unwrap(), []);
 }
 
 pub(crate) async fn what_is_learned_from_must_have_been_executed(store: TestStore) {

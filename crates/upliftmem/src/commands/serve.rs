@@ -104,7 +104,8 @@ async fn tell(context: &Context, scheme: &str, address: &str, authenticated: boo
             .iter()
             .all(|key| key.revoked_at.is_some());
     context.output.result(&document, || {
-        let mut text = format!("{url}\n  API: {url}/docs   MCP: {url}/mcp   metrics: {url}/metrics");
+        let mut text =
+            format!("{url}\n  dashboard: {url}/   API: {url}/docs   MCP: {url}/mcp   metrics: {url}/metrics");
         if no_key {
             text +=
                 "\n  requests need a key and there is none: `upliftmem keys create NAME --agent-id default`";
