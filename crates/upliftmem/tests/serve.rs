@@ -95,7 +95,8 @@ fn what_was_acknowledged_is_there_after_a_kill_under_load() {
                         else {
                             break;
                         };
-                        let id = answer["results"][0]["id"].as_str().unwrap().to_owned();
+                        let id = answer["results"][0]["id"].as_str();
+                        let id = id.unwrap_or_else(|| panic!("{answer}")).to_owned();
                         acknowledged.lock().unwrap().push((id, text.clone()));
                         let search = post(
                             &agent,
