@@ -79,7 +79,7 @@ test("the overview says whether memory helps, and each point of the chart can be
   const report = await call("GET", "/v1/reports/help");
   await page.getByText(report.verdict).waitFor();
   const points = page.locator(".chart .point");
-  assert.ok((await points.count()) > 3);
+  assert.ok((await points.count()) > 1);
   await points.nth(1).focus();
   const label = await points.nth(1).getAttribute("aria-label");
   assert.match(label, /uplift [+−]?\d\.\d{3}, .*comparison/);
