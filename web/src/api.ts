@@ -63,7 +63,8 @@ async function send<T>(method: string, path: string, query: Query, body?: unknow
   }
   if (!response.ok) {
     const { code, message } = (answer as { error?: { code?: string; message?: string } } | null)?.error ?? {};
-    if (response.status === 401) refused.set(message ?? "A key is needed.");
+    // Whoever signed out is told so, and not by requests that were still under way.
+    if (response.status === 401 && refused.get() === null) refused.set(key === null ? "This server asks for a key." : (message ?? "The key was refused."));
     throw new ApiError(response.status, code ?? "unknown", message ?? `The server answered ${response.status}.`);
   }
   return answer as T;

@@ -30,6 +30,7 @@ test("without a key nothing is shown; with one, what it reaches; signed out, not
   await caller(server.url, admin)("POST", "/v1/memories", { user_id: "ada", text: "Ada drinks tea." });
   const opened = await open(chrome.context, `${server.url}/memories`);
   const { page } = opened;
+  await page.getByText("This server asks for a key.").waitFor();
   await page.screenshot({ path: join(SCREENSHOTS, "sign-in.png") });
   await signIn(page, "um_wrong");
   await page.getByText("the key is not known or was revoked").waitFor();

@@ -47,7 +47,7 @@ export function caller(url, key) {
 }
 
 /** Fills the scope of an agent; returns the ids of its memories. */
-export async function seed(url, { key, rounds = 8, scope = { agent_id: "default" } } = {}) {
+export async function seed(url, { key, rounds = 12, scope = { agent_id: "default" } } = {}) {
   const call = caller(url, key);
   const query = new URLSearchParams(scope);
   const random = numbers(7);

@@ -20,11 +20,18 @@ interface Overview {
   worst: MemoryEffect[];
 }
 
+/** Comparisons of one point at least: fewer say nothing, with intervals that hide the rest. */
+const GROUP = 8;
+const POINTS_MAX = 24;
+/** Utilities are from 0 to 1 and a little more for savings. */
+const BOUNDS: [number, number] = [-1.2, 1.2];
+
 async function load(api: Api, signal: AbortSignal): Promise<Overview> {
   const effects = (order: string) => api.get<{ results: MemoryEffect[] }>("/v1/reports/memories", { order, limit: 5 }, signal);
-  const [help, points, ledger, best, worst] = await Promise.all([
-    api.get<HelpReport>("/v1/reports/help", {}, signal),
-    api.get<{ results: UpliftPoint[] }>("/v1/reports/uplift", { points: 24 }, signal),
+  const help = await api.get<HelpReport>("/v1/reports/help", {}, signal);
+  const groups = Math.floor((help.retrievals?.pairs ?? 0) / GROUP);
+  const [points, ledger, best, worst] = await Promise.all([
+    api.get<{ results: UpliftPoint[] }>("/v1/reports/uplift", { points: Math.min(POINTS_MAX, Math.max(1, groups)) }, signal),
     api.get<Ledger>("/v1/reports/ledger", {}, signal),
     effects("help"),
     effects("harm"),
@@ -140,6 +147,7 @@ function UpliftTrend({ points }: { points: UpliftPoint[] }): JSX.Element {
         unit="uplift (utility)"
         below="when the comparisons came"
         zero
+        bounds={BOUNDS}
         format={uplift}
         points={points.map(({ at, effect }) => ({
           label: tick(new Date(at).getTime(), span),

@@ -16,7 +16,7 @@ type Question = { kind: "roll back" } | { kind: "follow" } | { kind: "learn" } |
 export function TrainingPage({ api, settings }: { api: Api; settings: Settings }): JSX.Element {
   const training = useLoad((signal) => api.get<Training>("/v1/training", {}, signal), [api.scope]);
   const versions = usePages<ScorerVersion>(
-    (after, signal) => api.get<Page<ScorerVersion>>("/v1/scorers", { order: "newest", limit: 50, after }, signal),
+    (after, signal) => api.get<Page<ScorerVersion>>("/v1/scorers", { order: "newest", limit: 20, after }, signal),
     [api.scope],
   );
   const calibration = useLoad((signal) => api.get<Calibration>("/v1/reports/calibration", {}, signal), [api.scope]);
@@ -131,7 +131,11 @@ function Metrics({ rows }: { rows: ScorerVersion[] }): JSX.Element | null {
   return (
     <Panel
       title="Measures"
-      about="What each version reported when it was learned. The log evidence speaks of all labels of its version: it falls as labels come, and compares versions with the same labels."
+      about={
+        name === "log_evidence"
+          ? "What each version reported when it was learned. It speaks of all labels of a version and falls as labels come: it compares versions with the same labels."
+          : "What each version reported when it was learned."
+      }
       actions={
         <label class="inline">
           <span>Measure</span>

@@ -23,6 +23,8 @@ interface TrendProps {
   below: string;
   /** Whether zero means something and is always in sight. */
   zero?: boolean;
+  /** Values that are possible; an interval from few executions can be much wider. */
+  bounds?: [number, number];
   height?: number;
   format?: (value: number) => string;
 }
@@ -32,12 +34,14 @@ const RIGHT = 14;
 const TOP = 12;
 const BOTTOM = 48;
 
-export function Trend({ title, points, unit, below, zero = false, height = 250, format = number }: TrendProps): JSX.Element {
+export function Trend({ title, points, unit, below, zero = false, bounds = [-Infinity, Infinity], height = 250, format = number }: TrendProps): JSX.Element {
   const [box, width] = useWidth<HTMLDivElement>(720);
   const [shown, setShown] = useState<number | null>(null);
   const values = points.flatMap((point) => [point.value, point.low ?? point.value, point.high ?? point.value]);
-  const domain = range(values, zero ? [0] : []);
-  const y = scale(domain, [height - BOTTOM, TOP]);
+  const within = (value: number) => Math.max(bounds[0], Math.min(bounds[1], value));
+  const domain = range(values.map(within), zero ? [0] : []);
+  const place = scale(domain, [height - BOTTOM, TOP]);
+  const y = (value: number) => place(within(value));
   const inner = width - LEFT - RIGHT;
   const x = (index: number) => LEFT + (points.length === 1 ? inner / 2 : 12 + (index / (points.length - 1)) * (inner - 24));
   const marks = ticks(...domain, 6);
