@@ -132,7 +132,7 @@ struct Seen {
 
 impl Seen {
     fn new(scorer: &CompactScorer, tasks: &[BoundTask<'_>], rows: &[(usize, Row)]) -> Self {
-        let parts: Vec<(Vec<Vec<f32>>, Vec<Vec<f32>>)> = rows
+        let parts: Vec<[Vec<Vec<f32>>; 2]> = rows
             .par_chunks(64)
             .map(|rows| {
                 let mut cross = Mat::zeros(scorer.posterior.rows.len(), rows.len());
@@ -143,17 +143,17 @@ impl Seen {
                     }
                 }
                 let (whitened, taken_back) = scorer.posterior.whitened(cross);
-                (
+                [
                     columns(&whitened),
                     taken_back.as_ref().map(columns).unwrap_or_default(),
-                )
+                ]
             })
             .collect();
         let mut seen = Self {
             whitened: Vec::with_capacity(rows.len()),
             taken_back: Vec::new(),
         };
-        for (whitened, taken_back) in parts {
+        for [whitened, taken_back] in parts {
             seen.whitened.extend(whitened);
             seen.taken_back.extend(taken_back);
         }
