@@ -210,7 +210,6 @@ fn mcp_answers_on_standard_output_and_says_nothing_else_there() {
     );
     let refused = ask(call(4, "add_memory", json!({ "text": "" })), true);
     assert_eq!(refused["result"]["isError"], true, "{refused}");
-    drop(ask);
     drop(input);
     assert!(process.wait().unwrap().success());
     let listed = succeeds(directory.path(), &["list"]);
