@@ -73,11 +73,17 @@ pub(crate) fn document(routes: &[Route]) -> Value {
     })
 }
 
-/// The parts of a path in braces; all of them are ids.
+/// The parts of a path in braces; those that end in `_id` are ours, and those of keys have a form of their own.
 fn path_parameters(path: &str) -> Vec<Value> {
     let names = path.split('{').skip(1).filter_map(|rest| rest.split('}').next());
     names
-        .map(|name| json!({ "name": name, "in": "path", "required": true, "schema": { "type": "string" } }))
+        .map(|name| {
+            let mut schema = json!({ "type": "string", "minLength": 1 });
+            if name.ends_with("_id") && name != "key_id" {
+                schema["format"] = json!("uuid");
+            }
+            json!({ "name": name, "in": "path", "required": true, "schema": schema })
+        })
         .collect()
 }
 

@@ -94,7 +94,8 @@ fn what_was_acknowledged_is_there_after_a_kill_under_load() {
                         else {
                             break;
                         };
-                        let id = answer["results"][0]["id"].as_str().unwrap().to_owned();
+                        let id = answer["results"][0]["id"].as_str();
+                        let id = id.unwrap_or_else(|| panic!("{answer}")).to_owned();
                         acknowledged.lock().unwrap().push((id, text.clone()));
                         let search = post(
                             &agent,
@@ -209,7 +210,6 @@ fn mcp_answers_on_standard_output_and_says_nothing_else_there() {
     );
     let refused = ask(call(4, "add_memory", json!({ "text": "" })), true);
     assert_eq!(refused["result"]["isError"], true, "{refused}");
-    drop(ask);
     drop(input);
     assert!(process.wait().unwrap().success());
     let listed = succeeds(directory.path(), &["list"]);

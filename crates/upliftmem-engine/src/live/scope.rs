@@ -10,7 +10,9 @@ use std::{
 
 use serde_json::{Map, json};
 use tokio::sync::{Mutex as AsyncMutex, Semaphore};
-use upliftmem_core::{Cost, MemoryId, Outcome, Performance, RolloutId, TaskId, TrajectoryStep, Utility};
+use upliftmem_core::{
+    Cost, InvalidInput, MemoryId, Outcome, Performance, RolloutId, TaskId, TrajectoryStep, Utility,
+};
 use upliftmem_scorer::embedder::Embedder;
 use upliftmem_store::{ExecutionReport, Lease, Scope, Store, Timestamp};
 
@@ -26,7 +28,7 @@ use crate::{
     retrieve::Retriever,
     scoring::BelievingScorer,
     serving::learning_texts,
-    state::Learned,
+    state::{Labelled, Learned},
     texts::Texts,
 };
 
@@ -45,6 +47,8 @@ struct Learner {
     learned: Learned,
     /// How often a version was chosen by hand, and the last choice.
     choice: (u64, Option<u64>),
+    /// Labels of the last version that could not be made; it is tried again with the next choice of hyper-parameters.
+    failed: Option<usize>,
 }
 
 /// A scope that is served.
@@ -102,6 +106,7 @@ impl LiveScope {
                 learning: Some(Learning::new(settings.compact)?),
                 learned: Learned::default(),
                 choice: (0, None),
+                failed: None,
             }),
             store,
             scope,
@@ -268,7 +273,15 @@ impl LiveScope {
     /// Answers with this version from now on; `None` follows the labels again. Waits until it does.
     pub async fn activate(self: &Arc<Self>, version: Option<u64>) -> Result<ActiveVersion> {
         versions::choose(self.store.as_ref(), &self.scope, version).await?;
-        self.catch_up().await
+        let active = self.catch_up().await?;
+        match version {
+            Some(version) if version != active.version => Err(InvalidInput::new(
+                format_args!("scorer version {version}"),
+                format_args!("it can not be made any more; version {} answers", active.version),
+            )
+            .into()),
+            _ => Ok(active),
+        }
     }
 
     /// Learns what is new soon, in the background. Asked often, it is done once.
@@ -303,28 +316,69 @@ impl LiveScope {
             labels: labels.len() as u64,
             pinned: pinned.is_some(),
         };
-        if let Some(serving) = self.serving()
-            && serving.active.version == active.version
-        {
-            self.serve(serving.scorer, active);
-            return Ok(active);
+        let growth = self.settings.compact.refit_growth;
+        if let Some(serving) = self.serving() {
+            let same_fit =
+                |failed| versions::fitted_at(wanted, growth) == versions::fitted_at(failed, growth);
+            let hopeless = learner.failed.is_some_and(same_fit);
+            if serving.active.version == active.version || hopeless {
+                let active = ActiveVersion {
+                    version: serving.active.version,
+                    ..active
+                };
+                self.serve(serving.scorer, active);
+                return Ok(active);
+            }
         }
-        let labels = labels[..wanted].to_vec();
+        // Labels that the scorer can not digest must not keep a scope from being served: fewer labels are tried, down
+        // to none, unless an earlier version answers already.
+        let mut target = wanted;
+        loop {
+            let error = match self.fit(&mut learner, &labels[..target]).await {
+                Ok(scorer) => {
+                    let active = ActiveVersion {
+                        version: target as u64,
+                        ..active
+                    };
+                    if target == wanted {
+                        learner.failed = None;
+                    }
+                    self.serve(scorer, active);
+                    return Ok(active);
+                }
+                Err(Error::Scorer(error)) if target > 0 => error,
+                Err(error) => return Err(error),
+            };
+            tracing::warn!(scope = %self.scope, labels = target, %error, "no scorer could be made of these labels");
+            learner.failed = Some(wanted);
+            if let Some(serving) = self.serving() {
+                return Ok(serving.active);
+            }
+            let fitted = versions::fitted_at(target, growth);
+            target = if fitted < target { fitted } else { target / 2 };
+        }
+    }
+
+    /// Makes the scorer of these labels, and records it.
+    async fn fit(&self, learner: &mut Learner, labels: &[Labelled]) -> Result<Arc<dyn BelievingScorer>> {
+        let labels = labels.to_vec();
+        let count = labels.len();
         let texts = learning_texts(&self.store, &self.scope, &self.texts, &labels).await?;
-        let before = learner.learned;
+        // A learner that fails half way is not used again.
+        let before = std::mem::take(&mut learner.learned);
         let mut learning = match learner.learning.take() {
             Some(learning) => learning,
             None => Learning::new(self.settings.compact)?,
         };
         let learned = Learned {
-            version: wanted as u64,
-            labels: wanted,
-            fitted: versions::fitted_at(wanted, self.settings.compact.refit_growth),
+            version: count as u64,
+            labels: count,
+            fitted: versions::fitted_at(count, self.settings.compact.refit_growth),
         };
         let permit = self.fits.acquire().await;
         let began = Instant::now();
         let work = tokio::task::spawn_blocking(move || {
-            let report = if wanted >= before.labels && before.labels > 0 && before.fitted == learned.fitted {
+            let report = if count >= before.labels && before.labels > 0 && before.fitted == learned.fitted {
                 learning.update(&labels, &texts)?.1
             } else {
                 learning.restore(&labels, learned, &texts)?;
@@ -336,27 +390,24 @@ impl LiveScope {
         });
         let done = work.await;
         drop(permit);
-        let (learning, scorer, digest, mut metrics) = done
-            .map_err(|error| Error::Internal(format!("learning stopped: {error}")))
-            .and_then(|done| done)
-            // A learner that failed half way is not used again.
-            .inspect_err(|_| learner.learned = Learned::default())?;
+        let (learning, scorer, digest, mut metrics) =
+            done.map_err(|error| Error::Internal(format!("learning stopped: {error}")))??;
         learner.learning = Some(learning);
         learner.learned = learned;
         self.refits.fetch_add(1, Ordering::Relaxed);
         tracing::info!(
             scope = %self.scope,
-            version = active.version,
+            version = count,
             milliseconds = began.elapsed().as_millis() as u64,
-            "a scorer is served"
+            "a scorer was made"
         );
-        self.serve(scorer, active);
-        if wanted > 0 {
-            metrics.insert("labels".into(), json!(wanted));
+        if count > 0 {
+            metrics.insert("labels".into(), json!(count));
             metrics.insert("fitted".into(), json!(learned.fitted));
-            versions::record(store, &self.scope, active.version, digest, metrics).await?;
+            let store = self.store.as_ref();
+            versions::record(store, &self.scope, learned.version, digest, metrics).await?;
         }
-        Ok(active)
+        Ok(scorer)
     }
 
     fn serve(&self, scorer: Arc<dyn BelievingScorer>, active: ActiveVersion) {

@@ -225,7 +225,7 @@ pub(super) fn routes() -> Vec<Route> {
             .scoped()
             .unhurried()
             .asks::<ImportQuery>()
-            .takes_raw("application/jsonl")
+            .takes_raw("text/plain")
             .answers::<ImportResponse>(),
         get("/v1/reembed", "reembed_status", vectors)
             .about(tag, "How far new vectors are.")

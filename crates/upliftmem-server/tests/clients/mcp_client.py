@@ -3,26 +3,27 @@
 import asyncio
 import json
 
+import httpx2
 from mcp import ClientSession, StdioServerParameters
 from mcp.client.stdio import stdio_client
-from mcp.client.streamable_http import streamablehttp_client
+from mcp.client.streamable_http import streamable_http_client
 
 from started import BINARY, environment, server, store
 
 
 def answer(result):
-    assert not result.isError, result
+    assert not result.is_error, result
     return json.loads(result.content[0].text)
 
 
 async def use(session, names):
     hello = await session.initialize()
-    assert hello.serverInfo.name == "upliftmem" and "report_outcome" in hello.instructions
+    assert hello.server_info.name == "upliftmem" and "report_outcome" in hello.instructions
     tools = (await session.list_tools()).tools
     assert {tool.name for tool in tools} == names, tools
     hints = {tool.name: tool.annotations for tool in tools}
-    assert hints["search_memory"].readOnlyHint and not hints["add_memory"].readOnlyHint
-    assert all(tool.description and tool.inputSchema["type"] == "object" for tool in tools)
+    assert hints["search_memory"].read_only_hint and not hints["add_memory"].read_only_hint
+    assert all(tool.description and tool.input_schema["type"] == "object" for tool in tools)
 
     added = answer(await session.call_tool("add_memory", {"text": "the mug is in the second drawer"}))
     assert added["results"][0]["status"] in ("stored", "duplicate"), added
@@ -44,7 +45,7 @@ async def use(session, names):
         ("report_outcome", {"retrieval_id": "00000000-0000-0000-0000-000000000001", "success": True}),
     ]:
         refused = await session.call_tool(name, arguments)
-        assert refused.isError and refused.content[0].text, (name, arguments, refused)
+        assert refused.is_error and refused.content[0].text, (name, arguments, refused)
 
 
 async def over_stdio():
@@ -58,11 +59,11 @@ async def over_stdio():
 
 async def over_http():
     with server("server.mcp_tools=all", keys=True) as (url, key):
-        headers = {"Authorization": f"Bearer {key}"}
-        async with streamablehttp_client(f"{url}/mcp", headers=headers) as (read, write, _):
-            async with ClientSession(read, write) as session:
-                await use(session, {"search_memory", "add_memory", "report_outcome", "get_memory", "update_memory",
-                                    "delete_memory"})
+        async with httpx2.AsyncClient(headers={"Authorization": f"Bearer {key}"}) as client:
+            async with streamable_http_client(f"{url}/mcp", http_client=client) as (read, write):
+                async with ClientSession(read, write) as session:
+                    await use(session, {"search_memory", "add_memory", "report_outcome", "get_memory", "update_memory",
+                                        "delete_memory"})
 
 
 asyncio.run(over_stdio())

@@ -13,7 +13,7 @@ BINARY = os.environ["UPLIFTMEM_BINARY"]
 
 def environment(directory):
     own = {name: value for name, value in os.environ.items() if not name.startswith("UPLIFTMEM_")}
-    return {**own, "UPLIFTMEM_MODELS": str(pathlib.Path(directory) / "models"), "MEM0_TELEMETRY": "False",
+    return {**own, "UPLIFTMEM_LOG": "warn", "UPLIFTMEM_MODELS": str(pathlib.Path(directory) / "models"), "MEM0_TELEMETRY": "False",
             "MEM0_DIR": str(pathlib.Path(directory) / "mem0")}
 
 

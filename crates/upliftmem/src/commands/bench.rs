@@ -157,7 +157,7 @@ async fn measure(
             max_ms: at(1.0),
         });
     }
-    drop(stop.send(()));
+    let _ = stop.send(());
     serving.await??;
     drop(context);
     std::fs::remove_dir_all(&directory)?;

@@ -100,7 +100,7 @@ impl Arguments {
     /// What is logged unless `UPLIFTMEM_LOG` says otherwise: a server's log is all it shows.
     pub(crate) const fn default_log(&self) -> &'static str {
         match self.command {
-            Command::Serve(_) => "info",
+            Command::Serve(_) => "info,rmcp=warn",
             _ => "warn",
         }
     }
