@@ -46,6 +46,8 @@ async fn fill(server: &Server, key: &str) -> Owned {
         .iter()
         .find(|ticket| ticket["state"] == "waiting");
     let rollout = waiting.unwrap()["rollout_id"].clone();
+    // What the owner's outcome teaches is written in the background; it is not to be mistaken for a stranger's work.
+    post("/v1/training/refit", json!({})).await;
     let made = post("/v1/keys", json!({ "name": SECRET, "permission": "read" })).await;
     let own = [
         ("memory_id", memory.clone()),
