@@ -2,9 +2,9 @@
 //!
 //! ```text
 //! cargo run -p upliftmem-store --example fixture -- sqlite new.db
-//! sqlite3 new.db .dump > crates/upliftmem-store/fixtures/v2_sqlite.sql
-//! cargo run -p upliftmem-store --example fixture -- postgres postgresql://... fixture_v2
-//! pg_dump --no-owner --inserts --schema=fixture_v2 postgresql://... > crates/upliftmem-store/fixtures/v2_postgres.sql
+//! sqlite3 new.db .dump > crates/upliftmem-store/fixtures/v3_sqlite.sql
+//! cargo run -p upliftmem-store --example fixture -- postgres postgresql://... fixture_v3
+//! pg_dump --no-owner --inserts --schema=fixture_v3 postgresql://... > crates/upliftmem-store/fixtures/v3_postgres.sql
 //! ```
 //!
 //! A dump is made when a schema version is released, and never again; `tests/conformance/schema.rs` upgrades it.
