@@ -75,7 +75,7 @@ conformance! {
     journal:
         entries_are_appended_in_order_and_never_changed,
         what_is_learned_from_must_have_been_executed,
-        every_kind_reads_back_whole;
+        every_kind_reads_back_whole,
         the_latest_entries_come_newest_first;
     recall:
         words_vectors_and_both_find_what_they_should,
