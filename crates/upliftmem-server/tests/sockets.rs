@@ -44,13 +44,21 @@ fn exchange(stream: &mut (impl Read + Write), method: &str, path: &str, body: &s
         "{method} {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}"
     )
     .unwrap();
+    answer_of(stream)
+}
+
+fn head_of(stream: &mut impl Read) -> String {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
         let mut byte = [0];
         stream.read_exact(&mut byte).unwrap();
         head.push(byte[0]);
     }
-    let head = String::from_utf8(head).unwrap().to_lowercase();
+    String::from_utf8(head).unwrap().to_lowercase()
+}
+
+fn answer_of(stream: &mut impl Read) -> (u16, String) {
+    let head = head_of(stream);
     let length: usize = head
         .lines()
         .find_map(|line| line.strip_prefix("content-length: "))
@@ -98,18 +106,30 @@ async fn a_request_under_way_is_finished_when_the_server_stops() {
     let running = start(Wanted::default(), None).await;
     let address = running.address;
     let (sent, was_sent) = std::sync::mpsc::channel();
+    let (stop_sent, stopping) = std::sync::mpsc::channel();
     let work = tokio::task::spawn_blocking(move || {
         let memories: Vec<Value> = (0..900)
             .map(|n| json!({ "text": format!("memory number {n}") }))
             .collect();
         let body = json!({ "memories": memories }).to_string();
         let mut stream = connect(address);
+        write!(
+            stream,
+            "POST /v1/memories/batch HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\nexpect: 100-continue\r\ncontent-length: {}\r\n\r\n",
+            body.len()
+        )
+        .unwrap();
+        // The server says so when it has begun to read the body.
+        assert!(head_of(&mut stream).starts_with("http/1.1 100"));
         sent.send(()).unwrap();
-        exchange(&mut stream, "POST", "/v1/memories/batch", &body)
+        stopping.recv().unwrap();
+        stream.write_all(body.as_bytes()).unwrap();
+        answer_of(&mut stream)
     });
     was_sent.recv().unwrap();
-    tokio::time::sleep(Duration::from_millis(20)).await;
     running.stop.send(()).unwrap();
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    stop_sent.send(()).unwrap();
     running.ended.await.unwrap().unwrap();
     let (status, answer) = work.await.unwrap();
     assert_eq!(status, 200, "{answer}");
