@@ -122,6 +122,10 @@ async fn try_everything(store: &TestStore, scope: &Scope) -> BTreeSet<&'static s
     assert_eq!(store.task(scope, TaskId::from_name("t")).await.unwrap(), None);
     tried.insert("list_tasks");
     assert_eq!(store.list_tasks(scope, None, 9).await.unwrap(), []);
+    tried.insert("latest_entries");
+    for kind in [EntryKind::Retrieval, EntryKind::TrainingEvent] {
+        assert_eq!(store.latest_entries(scope, kind, None, 9).await.unwrap(), []);
+    }
     tried.insert("ticket");
     assert_eq!(store.ticket(scope, rollout).await.unwrap(), None);
     tried.insert("list_tickets");
