@@ -24,9 +24,9 @@ commands
   clippy        lints on all targets, warnings denied
   test          unit, behaviour and doc tests, with a throw-away PostgreSQL
   doc           documentation builds, warnings denied
-  clients       MCP's SDK, mem0's client and schemathesis against the server (Python, set up under target/)
 
   ci --all      all that and what takes longer:
+  clients       MCP's SDK, mem0's client and schemathesis against the server (Python, set up under target/)
   clients-all   the same clients with many more cases
   python        the Python client: style, types, tests against the program (Python 3.10, set up under target/)
   dashboard     is web/dist what web/ builds, and does every page work? (Node.js, npm; installs Chromium)

@@ -62,14 +62,14 @@ pub(crate) const ALL: &[Step] = &[
             environment: &[("RUSTDOCFLAGS", "-D warnings")],
         },
     },
-    Step {
-        name: "clients",
-        check: Check::Function(clients::check),
-    },
 ];
 
 /// What takes too long for every change.
 pub(crate) const SLOW: &[Step] = &[
+    Step {
+        name: "clients",
+        check: Check::Function(clients::check),
+    },
     Step {
         name: "clients-all",
         check: Check::Function(clients::check_all),
