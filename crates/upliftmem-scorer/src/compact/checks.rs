@@ -484,7 +484,7 @@ fn a_pivoted_root_gives_the_matrix_back() {
 
 #[test]
 fn many_equal_labels_are_learned_from_and_more_of_them() {
-    let mut fixture = fixture(settings(LabelKind::Smoothed), 0, 12);
+    let mut fixture = fixture(settings(LabelKind::Smoothed), 1, 12);
     let label = |at: usize| Label {
         task: task_id(at % 25),
         set: [at % 16].iter().map(|&at| memory_id(at)).collect(),
