@@ -22,9 +22,6 @@ use crate::{Embedding, ScorerError, error::Result};
 const TRIAL_LABELS: usize = 250;
 const TRIAL_EVALUATIONS: usize = 8;
 
-/// Pairs of task and memory that the scale of relevance is taken from.
-const SCALE_PAIRS_MAX: usize = 20_000;
-
 /// The winner of the comparison of spaces.
 pub(super) struct Trial {
     pub(super) registry: Registry,
@@ -81,16 +78,11 @@ impl CompactLearner {
         })
     }
 
-    /// The scale of relevance: against memories at large, of which most have nothing to do with a task.
     pub(super) fn relevance_scale(&self, registry: &Registry) -> RelevanceScale {
-        let (tasks, memories) = (registry.tasks.len(), registry.memories.len());
         let pairs = || {
-            spaced(tasks * memories, SCALE_PAIRS_MAX)
-                .into_iter()
-                .map(move |pair| {
-                    let number = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
-                    (number(pair / memories), number(pair % memories))
-                })
+            self.labels
+                .iter()
+                .flat_map(|label| label.memories.iter().map(|&memory| (label.task, memory)))
         };
         RelevanceScale {
             sharp: Standard::fit(pairs().map(|(task, memory)| registry.relevance(task, memory))),
