@@ -29,6 +29,7 @@
 //! ```
 
 mod command;
+mod environment;
 mod executor;
 mod http;
 mod lines;
@@ -36,5 +37,6 @@ pub mod protocol;
 mod text;
 
 pub use command::{CommandExecutor, CommandHealth, CommandSettings};
+pub use environment::{Environment, EnvironmentError, Turn};
 pub use executor::{Execution, ExecutionRequest, Executor, ExecutorError, MemoryText};
 pub use http::{HttpExecutor, HttpExecutorSettings};
