@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use rand::Rng;
+use rand::{Rng, RngExt};
 use upliftmem_core::{
     BeamResult, BeamSearch, BeamSettings, CandidatePool, MemorySet, PathPolicy, RetrievalPath, SamplePath,
     SearchSpace,
@@ -71,7 +71,7 @@ pub fn beam(
     Ok(search.finish())
 }
 
-/// Samples a path. Paper: SamplePath.
+/// Samples a path. Paper: SamplePath, which is `exploration` 0.
 pub fn sample(
     bound: &dyn TaskScorer,
     pool: &CandidatePool,
@@ -79,12 +79,50 @@ pub fn sample(
     policy: PathPolicy,
     rng: &mut impl Rng,
 ) -> Result<RetrievalPath> {
-    let mut path = SamplePath::new(SearchSpace::new(pool, settings.limits()), policy);
+    let mut path = SamplePath::new(SearchSpace::new(pool, settings.sampling_limits()), policy);
     while let Some(sets) = path.to_score() {
-        let values = bound.score(sets, Ask::VALUES)?.values;
+        let values = if settings.exploration > 0.0 {
+            explored(bound, sets, path.reached(), settings.exploration, rng)?
+        } else {
+            bound.score(sets, Ask::VALUES)?.values
+        };
         path.take_values(&values, rng)?;
     }
     Ok(path.finish()?)
+}
+
+/// Values of the extensions of what was reached, moved by `exploration` of the way from what is expected to a draw from
+/// the belief. What an addition gains is drawn together with the set it is added to: one function for both.
+fn explored(
+    bound: &dyn TaskScorer,
+    extensions: &[MemorySet],
+    (reached, reached_value): (&MemorySet, f64),
+    exploration: f64,
+    rng: &mut impl Rng,
+) -> Result<Vec<f64>> {
+    let sets: Vec<MemorySet> = extensions.iter().chain([reached]).cloned().collect();
+    let scores = bound.score(
+        &sets,
+        Ask {
+            draws: 1,
+            seed: rng.random(),
+            deviations: false,
+        },
+    )?;
+    let values: Vec<f64> = match scores.draws.first() {
+        Some(draw) => {
+            let moved = scores.values.iter().zip(draw);
+            moved
+                .map(|(value, draw)| value + exploration * (draw - value))
+                .collect()
+        }
+        None => scores.values,
+    };
+    let base = values[extensions.len()];
+    Ok(values[..extensions.len()]
+        .iter()
+        .map(|value| reached_value + value - base)
+        .collect())
 }
 
 /// The value of one set.

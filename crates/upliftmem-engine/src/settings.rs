@@ -27,6 +27,11 @@ pub struct RetrievalSettings {
     pub sampling_temperature: f64,
     /// Share of the logarithm of the number of additions that is added to the logit of stopping; 0 is the paper.
     pub stop_prior: f64,
+    /// How far sampling while training follows a value function drawn from the belief instead of the expected one, so that
+    /// what might help gets tried: 0 follows the expectation, as the paper does, 1 the draw.
+    pub exploration: f64,
+    /// Most members of a set that is sampled while training; 0 is `memories_max`. Small sets tell which member it was.
+    pub sampled_memories_max: usize,
 }
 
 impl Default for RetrievalSettings {
@@ -40,6 +45,8 @@ impl Default for RetrievalSettings {
             runners_up: 3,
             sampling_temperature: 0.05,
             stop_prior: 0.5,
+            exploration: 0.7,
+            sampled_memories_max: 2,
         }
     }
 }
@@ -53,8 +60,26 @@ impl RetrievalSettings {
         }
     }
 
+    /// The limits of a set that is sampled while training.
+    pub fn sampling_limits(&self) -> Limits {
+        let limits = self.limits();
+        match self.sampled_memories_max {
+            0 => limits,
+            most => Limits {
+                memories_max: most.min(limits.memories_max),
+                ..limits
+            },
+        }
+    }
+
     /// How paths are sampled.
     pub fn policy(&self) -> Result<PathPolicy> {
+        if !(0.0..=1.0).contains(&self.exploration) {
+            return Err(InvalidInput::new(
+                "retrieval.exploration",
+                format_args!("{} is not between 0 and 1", self.exploration),
+            ));
+        }
         PathPolicy::new(self.sampling_temperature, self.stop_prior)
     }
 }
@@ -310,6 +335,8 @@ impl EngineSettings {
         Self {
             retrieval: RetrievalSettings {
                 stop_prior: 0.0,
+                exploration: 0.0,
+                sampled_memories_max: 0,
                 ..RetrievalSettings::default()
             },
             acquisition: ProbeSettings {

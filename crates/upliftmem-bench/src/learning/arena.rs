@@ -89,6 +89,11 @@ impl Arena {
         SearchSpace::new(&self.tasks[&task.id].pool, Limits::count(MEMORIES_MAX))
     }
 
+    /// What recall offers for a task.
+    pub(super) fn pool(&self, task: &Task) -> &CandidatePool {
+        &self.tasks[&task.id].pool
+    }
+
     /// A task as scorers see it.
     pub fn task_input(&self, task: &Task) -> TaskInput<'_> {
         self.tasks[&task.id].task.input()

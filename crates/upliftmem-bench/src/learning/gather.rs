@@ -1,8 +1,7 @@
 //! How labels are gathered, and the scorer that gathers them.
 //!
-//! A bootstrap of random sets, a stream of tasks whose sets are sampled from the scorer of the time, then more
-//! executions of the stream's tasks: probes, planned by the engine in rounds by any of its strategies. Every task has
-//! one reference.
+//! A stream of tasks whose sets are sampled by the engine from the scorer of the time, then more executions of the
+//! stream's tasks: probes, planned by the engine in rounds by any of its strategies. Every task has one reference.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -12,23 +11,20 @@ use std::{
 use rand::{Rng, RngExt, SeedableRng, seq::SliceRandom};
 use rand_chacha::ChaCha8Rng;
 use upliftmem_core::{MemorySet, Task, TaskId};
-use upliftmem_engine::{ProbeSettings, Result, RetrievalSettings, Scene, Strategy, plan};
+use upliftmem_engine::{ProbeSettings, Result, RetrievalSettings, Scene, Strategy, plan, sample};
 use upliftmem_scorer::{CompactLearner, CompactScorer, CompactSettings, FitReport, Label, SetScorer};
 
-use super::{
-    arena::{Arena, MEMORIES_MAX},
-    retrieve,
-};
+use super::arena::{Arena, MEMORIES_MAX};
 
-const BOOTSTRAP: usize = 100;
-const STREAM: usize = 200;
-/// Growth of the number of labels that makes another fit worthwhile.
-const REFIT_GROWTH: f64 = 1.4;
+const STREAM: usize = 300;
+/// New labels that make another fit worthwhile: so many, and such a share of those that were fitted.
+const REFIT_AFTER: f64 = 10.0;
+const REFIT_GROWTH: f64 = 0.4;
 /// Labels after which a new version is published.
 const PUBLISH_EVERY: usize = 5;
 /// Probes that are planned together, and tasks of the stream that they are planned for.
 const ROUND_PROBES: usize = 50;
-const ROUND_TASKS: usize = 100;
+const ROUND_TASKS: usize = 200;
 
 /// One label: an execution with memories, and the reference of its task.
 #[derive(Debug, Clone, PartialEq)]
@@ -60,7 +56,7 @@ pub struct Gathering<'a> {
 }
 
 impl<'a> Gathering<'a> {
-    /// Bootstrap and stream: the first 300 labels.
+    /// The stream: the first 300 labels.
     pub fn begin(arena: &'a Arena, settings: CompactSettings, seed: u64) -> Result<Self> {
         let mut learner = CompactLearner::new(settings)?;
         for memory in arena.world.memories() {
@@ -78,22 +74,25 @@ impl<'a> Gathering<'a> {
             labels: Vec::new(),
             report: None,
         };
-        for (step, task) in gathering.stream().iter().enumerate() {
+        let settings = RetrievalSettings::default();
+        for task in gathering.stream() {
             let reference = arena.execute(task, &MemorySet::EMPTY, gathering.rng.random())?;
-            let set = if step < BOOTSTRAP {
+            gathering.refit_if_due()?;
+            let bound = gathering
+                .scorer
+                .bind(arena.task_input(task), &arena.memory_inputs(task))?;
+            let path = sample(
+                bound.as_ref(),
+                arena.pool(task),
+                &settings,
+                settings.policy()?,
+                &mut gathering.rng,
+            )?;
+            drop(bound);
+            let set = if path.terminal.is_empty() {
                 random_set(arena, task, &mut gathering.rng)
             } else {
-                gathering.refit_if_due()?;
-                let bound = gathering
-                    .scorer
-                    .bind(arena.task_input(task), &arena.memory_inputs(task))?;
-                let set = retrieve::sample(bound.as_ref(), arena.space(task), &mut gathering.rng)?;
-                drop(bound);
-                if set.is_empty() {
-                    random_set(arena, task, &mut gathering.rng)
-                } else {
-                    set
-                }
+                path.terminal
             };
             gathering.label(task, set, reference)?;
         }
@@ -103,13 +102,13 @@ impl<'a> Gathering<'a> {
     /// The tasks that labels are about: the last of training, so that a world that changes has changed by then.
     fn stream(&self) -> &'a [Task] {
         let tasks = self.arena.world.train_tasks();
-        &tasks[tasks.len().saturating_sub(BOOTSTRAP + STREAM)..]
+        &tasks[tasks.len().saturating_sub(STREAM)..]
     }
 
     /// Buys probes until there are `count` labels.
     pub fn extend(&mut self, strategy: Strategy, count: usize) -> Result<()> {
-        let first = self.labels.len().min(BOOTSTRAP + STREAM);
-        let window: BTreeMap<TaskId, Execution> = self.labels[BOOTSTRAP.min(first)..first]
+        let first = self.labels.len().min(STREAM);
+        let window: BTreeMap<TaskId, Execution> = self.labels[..first]
             .iter()
             .map(|label| (label.task.id, label.clone()))
             .collect();
@@ -150,7 +149,8 @@ impl<'a> Gathering<'a> {
     }
 
     fn refit_if_due(&mut self) -> Result<()> {
-        if self.labels.len() as f64 >= REFIT_GROWTH * self.fitted as f64 {
+        let new = (self.labels.len() - self.fitted) as f64;
+        if new >= REFIT_AFTER.max(REFIT_GROWTH * self.fitted as f64) {
             self.refit()?;
         } else if self.labels.len() >= self.published + PUBLISH_EVERY {
             self.scorer = self.learner.publish();

@@ -1,4 +1,4 @@
-//! Bootstrap and warm-up: random sets of seed tasks, and the first version.
+//! Bootstrap and warm-up: first sets of seed tasks, and the first version.
 
 use std::collections::BTreeSet;
 
@@ -7,29 +7,31 @@ use serde_json::json;
 use upliftmem_core::{MemorySet, Purpose, SearchSpace};
 
 use super::run::Running;
-use crate::{error::Result, texts::Offer};
+use crate::{
+    error::Result,
+    scoring::sample,
+    texts::{KnownTask, Offer},
+};
 
 impl Running<'_> {
-    /// Random sets of seed tasks, and the first version. Paper: Bootstrap and value-only warm-up.
+    /// First sets of seed tasks, and the first version. Paper: Bootstrap and value-only warm-up.
     pub(super) async fn warm_up(&mut self) -> Result<bool> {
         let tasks = self.trainer.seed_tasks.clone();
         let known = self.trainer.texts.tasks(&tasks).await?;
         let offers = self.recall_all(&known).await?;
         let executor = self.trainer.rollouts.executor.name();
         let mut wanted = Vec::new();
-        for ((place, task), offer) in (0..).zip(&tasks).zip(&offers) {
-            wanted.extend(self.missing_reference(task.id));
+        for ((place, task), offer) in (0..).zip(&known).zip(&offers) {
+            let id = task.task.id;
+            wanted.extend(self.missing_reference(id));
             let mut rng = self.seeds.rng("bootstrap", place);
             for index in 0..self.trainer.settings.training.bootstrap_sets as u64 {
-                let set = self.random_set(offer, &mut rng);
+                let set = self.first_set(task, offer, &mut rng)?;
                 if !set.is_empty() {
-                    wanted.push(self.seeds.rollout(
-                        Purpose::Retrieval,
-                        (place, index),
-                        executor,
-                        task.id,
-                        &set,
-                    ));
+                    wanted.push(
+                        self.seeds
+                            .rollout(Purpose::Retrieval, (place, index), executor, id, &set),
+                    );
                 }
             }
         }
@@ -55,6 +57,20 @@ impl Running<'_> {
         self.commit(entries).await?;
         self.update(None, vec![done]).await?;
         Ok(true)
+    }
+
+    /// What a scorer that knows of no label would like to try, or any candidates where sampling does not explore: then all
+    /// sets are worth nothing to it.
+    fn first_set(&self, task: &KnownTask, offer: &Offer, rng: &mut impl Rng) -> Result<MemorySet> {
+        let settings = &self.trainer.settings.retrieval;
+        if settings.exploration > 0.0 {
+            let bound = self.scorer.bind(task.input(), &offer.inputs())?;
+            let path = sample(bound.as_ref(), &offer.pool, settings, settings.policy()?, rng)?;
+            if !path.terminal.is_empty() {
+                return Ok(path.terminal);
+            }
+        }
+        Ok(self.random_set(offer, rng))
     }
 
     fn random_set(&self, offer: &Offer, rng: &mut impl Rng) -> MemorySet {

@@ -481,3 +481,22 @@ fn a_pivoted_root_gives_the_matrix_back() {
         }
     }
 }
+
+#[test]
+fn many_equal_labels_are_learned_from_and_more_of_them() {
+    let mut fixture = fixture(settings(LabelKind::Smoothed), 1, 12);
+    let label = |at: usize| Label {
+        task: task_id(at % 25),
+        set: [at % 16].iter().map(|&at| memory_id(at)).collect(),
+        value: 1.0,
+        reference: None,
+        time: at as f64,
+    };
+    for round in 0..3 {
+        for at in 0..60 {
+            fixture.learner.observe(&label(60 * round + at)).unwrap();
+        }
+        fixture.learner.refit().unwrap();
+    }
+    fixture.learner.observe(&label(200)).unwrap();
+}

@@ -20,9 +20,13 @@ use super::{
 
 /// What a memory of which nothing is known is expected to cost, in units of utility: it takes attention. Without this,
 /// sets grow by memories whose predicted effect is a little above zero by chance.
-const MEMBER_COST: f64 = 0.02;
+const MEMBER_COST: f64 = 0.04;
 /// Standard deviation of the utility's overall level, in units of utility: wide, and not learned.
 const LEVEL_SD: f64 = 0.3;
+
+/// Least standard deviation of an outcome, in units of utility. Labels that are all equal would make it zero, and the
+/// covariance of many of them singular.
+const NOISE_SD_MIN: f64 = 1e-3;
 
 /// What one label measures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
@@ -93,7 +97,7 @@ impl Kernel {
             base: square(Parameter::BaseSd),
             base_scale: parameters.get(Parameter::BaseScale),
             task: square(Parameter::TaskSd),
-            noise: square(Parameter::NoiseSd),
+            noise: square(Parameter::NoiseSd).max((NOISE_SD_MIN * unit).powi(2)),
             reference: square(Parameter::ReferenceSd),
             any: square(Parameter::AnySd),
             count: square(Parameter::CountSd),

@@ -2,6 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
+/// Spread of the gate's centre towards an open gate. Opening is easily undone, since what is behind an open gate gets
+/// tried; closing is not.
+const OPENING_SPREAD: f64 = 2.0;
+
 /// Number of hyper-parameters.
 pub(crate) const COUNT: usize = 20;
 
@@ -77,24 +81,28 @@ impl Parameter {
     ];
 
     /// The prior: centre in natural units and spread on the transformed scale.
+    ///
+    /// What says how far effects reach and how large they are is held tightly. Labels are gathered by the model itself: a
+    /// gate that has closed is never contradicted, since nothing behind it is tried, and sets that were chosen because they
+    /// help make any memory look helpful. With wide priors both happen (docs/learning-quality.md).
     const fn prior(self) -> (f64, f64) {
         match self {
             Self::BaseSd => (0.35, 0.8),
             Self::BaseScale => (0.5, 0.8),
             Self::TaskSd => (0.06, 0.8),
             Self::NoiseSd | Self::ReferenceSd => (0.4, 0.8),
-            Self::AnySd => (0.04, 1.0),
-            Self::CountSd => (0.02, 1.0),
-            Self::CommonSd => (0.04, 1.0),
-            Self::TextSd => (0.07, 1.0),
-            Self::IdentitySd => (0.15, 1.0),
+            Self::AnySd => (0.02, 0.2),
+            Self::CountSd => (0.01, 0.2),
+            Self::CommonSd => (0.03, 0.3),
+            Self::TextSd => (0.07, 0.3),
+            Self::IdentitySd => (0.22, 0.3),
             Self::PairSd => (0.05, 1.0),
-            Self::Share => (0.5, 1.5),
-            Self::EffectScale => (0.5, 0.8),
+            Self::Share => (0.4, 1.0),
+            Self::EffectScale => (0.4, 0.5),
             Self::TextScale => (0.3, 0.8),
-            Self::GateCentre => (0.0, 1.0),
-            Self::GateWidth => (0.4, 1.0),
-            Self::NearSd => (0.08, 1.0),
+            Self::GateCentre => (0.0, 0.2),
+            Self::GateWidth => (0.7, 0.2),
+            Self::NearSd => (0.05, 0.3),
             Self::NearCentre => (1.5, 1.0),
             Self::NearWidth => (0.4, 1.0),
             Self::DriftRate => (0.05, 1.5),
@@ -179,8 +187,12 @@ pub(crate) fn penalty(point: &[f64; COUNT], centre: &Parameters, gradient: &mut 
     let mut sum = 0.0;
     for parameter in Parameter::ALL {
         let at = parameter as usize;
-        let spread = parameter.prior().1;
-        let distance = (point[at] - centre.point[at]) / spread;
+        let offset = point[at] - centre.point[at];
+        let spread = match parameter {
+            Parameter::GateCentre if offset < 0.0 => OPENING_SPREAD,
+            _ => parameter.prior().1,
+        };
+        let distance = offset / spread;
         sum += 0.5 * distance * distance;
         gradient[at] += distance / spread;
     }

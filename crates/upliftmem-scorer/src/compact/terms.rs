@@ -104,39 +104,54 @@ impl Terms {
 
     /// The uplift of a set, given by the candidates' slots: the plain sum of its terms.
     pub(crate) fn linear(&self, set: &[u32]) -> f64 {
-        self.compose(set, |single| single)
+        if set.is_empty() {
+            return 0.0;
+        }
+        self.constant(set) + self.singles(set).sum::<f64>() + self.pairs(set)
     }
 
     /// The uplift of a set when helpful memories compete for `headroom`.
     ///
-    /// Each fills its share of what the others leave, as independent chances of success do, so the whole can
-    /// not exceed what there is to gain.
+    /// Each fills its share of what the others leave, as independent chances of success do, so the whole can not exceed what
+    /// there is to gain. Pairs that take something back may already say that their members are worth the same: of what
+    /// competition and pairs take, the larger counts, not both.
     pub(crate) fn within(&self, set: &[u32], headroom: f64) -> f64 {
-        let mut left = headroom;
-        let value = self.compose(set, |single| {
-            if single <= 0.0 {
-                return single;
-            }
-            let filled = left * (single / headroom).min(1.0);
-            left -= filled;
-            filled
-        });
-        value.min(headroom)
-    }
-
-    fn compose(&self, set: &[u32], mut contribution: impl FnMut(f64) -> f64) -> f64 {
         if set.is_empty() {
             return 0.0;
         }
-        let count = self.single.len();
-        let mut value = self.any + self.count * set.len() as f64;
-        for (i, &m) in set.iter().enumerate() {
-            value += contribution(self.single[m as usize]);
-            let row = &self.pair[m as usize * count..][..count];
-            for &n in &set[..i] {
-                value += row[n as usize];
+        let (mut singles, mut filled, mut left) = (0.0, 0.0, headroom);
+        for single in self.singles(set) {
+            singles += single;
+            if single > 0.0 {
+                let share = left * (single / headroom).min(1.0);
+                left -= share;
+                filled += share;
+            } else {
+                filled += single;
             }
         }
-        value
+        let pairs = self.pairs(set);
+        let taken = pairs.min(0.0).min(filled - singles);
+        (self.constant(set) + singles + pairs.max(0.0) + taken).min(headroom)
+    }
+
+    fn constant(&self, set: &[u32]) -> f64 {
+        self.any + self.count * set.len() as f64
+    }
+
+    fn singles(&self, set: &[u32]) -> impl Iterator<Item = f64> {
+        set.iter().map(|&slot| self.single[slot as usize])
+    }
+
+    fn pairs(&self, set: &[u32]) -> f64 {
+        let count = self.single.len();
+        let mut sum = 0.0;
+        for (i, &m) in set.iter().enumerate() {
+            let row = &self.pair[m as usize * count..][..count];
+            for &n in &set[..i] {
+                sum += row[n as usize];
+            }
+        }
+        sum
     }
 }

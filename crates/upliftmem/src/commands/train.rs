@@ -76,6 +76,8 @@ impl TrainArguments {
         if matches!(self.preset, Preset::Paper) {
             let paper = EngineSettings::paper();
             config.retrieval.stop_prior = paper.retrieval.stop_prior;
+            config.retrieval.exploration = paper.retrieval.exploration;
+            config.retrieval.sampled_memories_max = paper.retrieval.sampled_memories_max;
             config.acquisition = paper.acquisition;
             config.training.epochs = paper.training.epochs;
             config.training.updates = paper.training.updates;
