@@ -38,7 +38,7 @@ struct Scene {
     held: Option<String>,
     /// What is still to be done to the thing in hand.
     pending: Vec<Treatment>,
-    /// Kinds of appliances that did not do what is pending.
+    /// Receptacles that did not do what is pending.
     refused: BTreeSet<String>,
     /// Receptacles that did not take the thing in hand.
     full: BTreeSet<String>,
@@ -117,11 +117,13 @@ impl Scene {
         let words: Vec<&str> = self.last.split(' ').collect();
         match words.as_slice() {
             ["take", thing, number, "from", ..] if done => {
-                let thing = format!("{thing} {number}");
-                self.room.take(&thing);
-                self.held = Some(thing);
+                self.held = Some(format!("{thing} {number}"));
+                self.room.begin_anew();
             }
-            ["move", ..] if done => self.placed.extend(self.held.take()),
+            ["move", ..] if done => {
+                self.placed.extend(self.held.take());
+                self.room.begin_anew();
+            }
             ["use", ..] if done => self.lamp_is_lit = true,
             [verb, ..] if done => self.pending.retain(|treatment| treatment.verb() != *verb),
             _ => {}
@@ -178,20 +180,17 @@ impl Scene {
         found.cloned()
     }
 
-    /// To where the thing was seen; else to the next place on the list.
+    /// To the next place on the list; what it opened in vain it closes again, as one does in other people's rooms.
     fn searching(&self, thing: &str, notes: &[Note], admissible: &[String]) -> Option<String> {
-        let seen = self
-            .room
-            .places_of(thing)
-            .find(|place| self.target.as_deref() != Some(*place))
-            .and_then(|place| go(place, admissible));
-        seen.or_else(|| {
-            let list = self.search_list(thing, notes);
-            let next = list
-                .iter()
-                .find(|place| self.room.get(place).is_some_and(|seen| !seen.is_known))?;
-            look_into(next, admissible)
-        })
+        if let Some(opened) = self.last.strip_prefix("open ") {
+            let close = format!("close {opened}");
+            if admissible.contains(&close) {
+                return Some(close);
+            }
+        }
+        let list = self.search_list(thing, notes);
+        let next = list.iter().find(|place| !self.room.is_searched(place))?;
+        look_into(next, admissible)
     }
 
     /// Where to look, in order: where notes say this thing is, where they say other things are, then by lot, and last
@@ -231,7 +230,7 @@ impl Scene {
         very.chain(kind).cloned().collect()
     }
 
-    /// Does it here if that is possible; else on to the next appliance that may do it, one of a kind.
+    /// Does it here if that is possible; else on to the next receptacle, those of notes first: alone it has to try them all.
     fn treating(&mut self, treatment: Treatment, notes: &[Note], admissible: &[String]) -> Option<String> {
         let held = self.held.clone()?;
         let here = format!("{} {held} with ", treatment.verb());
@@ -239,7 +238,7 @@ impl Scene {
             return Some(command.clone());
         }
         if let Some(tried) = self.last.strip_prefix("go to ") {
-            self.refused.insert(kind(tried).to_owned());
+            self.refused.insert(tried.to_owned());
         }
         let noted = notes.iter().filter_map(|note| match note {
             Note::Tool {
@@ -252,7 +251,7 @@ impl Scene {
         noted
             .iter()
             .chain(&self.lot)
-            .filter(|place| !self.refused.contains(kind(place)))
+            .filter(|place| !self.refused.contains(*place))
             .find_map(|place| go(place, admissible))
     }
 
