@@ -3,7 +3,11 @@
 mod executor;
 mod lessons;
 
-use std::{collections::BTreeMap, path::Path, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+    sync::Arc,
+};
 
 use rand::{SeedableRng, seq::SliceRandom};
 use rand_chacha::ChaCha8Rng;
@@ -42,22 +46,14 @@ impl AlfworldSuite {
     /// The collection can not be read.
     pub fn load(collection: &Path, sizes: &Sizes) -> Result<Self, LoadError> {
         let mut names: BTreeMap<Split, Vec<String>> = BTreeMap::new();
-        let mut games: BTreeMap<String, Game> = BTreeMap::new();
-        let mut hash = Sha256::new();
-        visit_games(
-            collection,
-            |name| Split::of(name).is_some(),
-            |game| {
-                if let Some(split) = Split::of(game.name()) {
-                    names.entry(split).or_default().push(game.name().to_owned());
-                    games.insert(game.name().to_owned(), game);
-                }
-            },
-        )?;
-        for (name, game) in &games {
-            hash.update(name.as_bytes());
-            hash.update(game.start().opening().observation.as_bytes());
-        }
+        // Which games are needed is known when all names are, and reading a game takes longer than skipping it.
+        let list = |name: &str| {
+            if let Some(split) = Split::of(name) {
+                names.entry(split).or_default().push(name.to_owned());
+            }
+            false
+        };
+        visit_games(collection, list, |_| ())?;
         let mut names_of = |split: Split| {
             let mut list = names.remove(&split).unwrap_or_default();
             list.sort_unstable();
@@ -66,14 +62,29 @@ impl AlfworldSuite {
         let mut train = names_of(Split::Train);
         train.shuffle(&mut ChaCha8Rng::seed_from_u64(PARTITION_SEED));
         train.truncate(sizes.seed + sizes.runtime);
-        let learned: Vec<&str> = train.iter().map(|name| play_of(name)).collect();
+        let learned: BTreeSet<&str> = train.iter().map(|name| play_of(name)).collect();
         let mut validation = names_of(Split::ValidTrain);
-        validation.retain(|name| !learned.contains(&play_of(name)));
+        validation.retain(|name| !learned.contains(play_of(name)));
         let mut parts = Vec::new();
         for (split, name) in [(Split::ValidSeen, "seen"), (Split::ValidUnseen, "unseen")] {
             let mut list = names_of(split);
             list.truncate(sizes.evaluation.unwrap_or(usize::MAX));
             parts.push((name, list));
+        }
+        let needed: BTreeSet<&String> = train
+            .iter()
+            .chain(&validation)
+            .chain(parts.iter().flat_map(|(_, list)| list))
+            .collect();
+        let mut games: BTreeMap<String, Game> = BTreeMap::new();
+        let keep = |game: Game| {
+            games.insert(game.name().to_owned(), game);
+        };
+        visit_games(collection, |name| needed.contains(&name.to_owned()), keep)?;
+        let mut hash = Sha256::new();
+        for (name, game) in &games {
+            hash.update(name.as_bytes());
+            hash.update(game.start().opening().observation.as_bytes());
         }
         let task = |name: &String| games.get(name).map(|game| task_of(name, game));
         let tasks = |names: &[String]| names.iter().filter_map(task).collect::<Vec<Task>>();

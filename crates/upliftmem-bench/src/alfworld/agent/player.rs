@@ -193,22 +193,14 @@ impl Scene {
         look_into(next, admissible)
     }
 
-    /// Where to look, in order: where notes say this thing is, where they say other things are, then by lot, and last
-    /// where notes say it is not.
+    /// Where to look, in order: where notes say that things are, whichever things; then by lot; and last where notes say
+    /// that this thing is not.
     fn search_list(&self, thing: &str, notes: &[Note]) -> Vec<String> {
-        let spots = |same: bool| {
-            notes.iter().filter_map(move |note| match note {
-                Note::Place {
-                    thing: other,
-                    receptacle,
-                } if (other == thing) == same => Some(receptacle),
-                _ => None,
-            })
-        };
-        let mut list: Vec<String> = Vec::new();
-        for spot in spots(true).chain(spots(false)) {
-            list.extend(self.those(spot));
-        }
+        let spots = notes.iter().filter_map(|note| match note {
+            Note::Place { receptacle } => Some(receptacle),
+            _ => None,
+        });
+        let mut list: Vec<String> = spots.flat_map(|spot| self.those(spot)).collect();
         let absent = |place: &String| {
             notes.iter().any(|note| {
                 matches!(note, Note::Absent { thing: other, receptacle } if other == thing && receptacle.is_kind_of(place))

@@ -10,6 +10,8 @@ use super::super::{Experience, Lesson, LessonKind};
 /// What a play was about and what was done in it, as far as its text tells.
 struct Account<'e> {
     sentence: &'e str,
+    /// Kinds of receptacles in the room.
+    room: Vec<&'e str>,
     object: String,
     is_pair: bool,
     /// Thing and receptacle kinds of every `take`.
@@ -27,11 +29,10 @@ struct Account<'e> {
 impl<'e> Account<'e> {
     fn of(experience: &'e Experience) -> Self {
         let context = experience.task.context.as_str();
-        let sentence = context
-            .split_once(" In the room:")
-            .map_or(context, |(sentence, _)| sentence);
+        let (sentence, room) = context.split_once(" In the room: ").unwrap_or((context, ""));
         let mut account = Self {
             sentence,
+            room: room.trim_end_matches('.').split(", ").collect(),
             object: object_of(sentence),
             is_pair: sentence.contains(" two "),
             takes: Vec::new(),
@@ -156,34 +157,41 @@ fn procedure(account: &Account<'_>) -> Lesson {
     }
 }
 
-/// Why a play failed, as the one who played it would say.
+/// Why a play failed, and what to try instead, as the one who played it would say: a guess, which nothing has confirmed.
 fn reflection(account: &Account<'_>) -> Option<Lesson> {
     let object = &account.object;
-    let mut text = format!("What went wrong when the task was to {}", account.sentence);
-    let found: Vec<_> = account
-        .takes
+    let untried = account
+        .room
         .iter()
-        .filter(|(thing, _)| thing == object)
-        .collect();
-    if found.is_empty() {
-        // The kinds that took most of the time.
-        let mut kinds: Vec<(&str, usize)> = account
-            .searched
-            .iter()
-            .map(|(kind, count)| (*kind, *count))
-            .collect();
-        kinds.sort_by(|left, right| right.1.cmp(&left.1).then(left.0.cmp(right.0)));
-        for (place, _) in kinds.iter().take(2) {
+        .find(|kind| !account.searched.contains_key(*kind));
+    let mut text = format!("What went wrong when the task was to {}", account.sentence);
+    let found = account.takes.iter().find(|(thing, _)| thing == object);
+    match (found, wanted_treatment(account.sentence)) {
+        (None, _) => {
+            // The kinds that took most of the time.
+            let mut kinds: Vec<(&str, usize)> = account
+                .searched
+                .iter()
+                .map(|(kind, count)| (*kind, *count))
+                .collect();
+            kinds.sort_by(|left, right| right.1.cmp(&left.1).then(left.0.cmp(right.0)));
+            let (place, _) = kinds.first()?;
             text += &format!(" There was no {object} in the {place}.");
+            if let Some(place) = untried {
+                text += &format!(" Look for a {object} in or on the {place} first.");
+            }
         }
-        if kinds.is_empty() {
-            return None;
+        (Some((thing, place)), Some(verb)) if account.treatments.is_empty() => {
+            text += &format!(" The {thing} was in the {place}.");
+            if let Some(tool) = untried {
+                text += &format!(" Then {verb} the {thing} with the {tool}.");
+            }
         }
-    } else {
-        let (thing, place) = found[0];
-        text += &format!(" The {thing} was in the {place}, and the time ran out after that.");
-        if account.is_pair {
-            text += &format!(" There was no other {object} there.");
+        (Some((thing, place)), _) => {
+            text += &format!(" The {thing} was in the {place}, and the time ran out after that.");
+            if account.is_pair {
+                text += &format!(" There was no other {object} there.");
+            }
         }
     }
     Some(Lesson {
@@ -192,6 +200,19 @@ fn reflection(account: &Account<'_>) -> Option<Lesson> {
         topic: object.clone(),
         text,
     })
+}
+
+/// What a task asks to be done to a thing.
+fn wanted_treatment(sentence: &str) -> Option<&'static str> {
+    let asks = |words: [&str; 2]| sentence.split(' ').any(|word| words.contains(&word));
+    [
+        ("clean", ["clean", "clean"]),
+        ("heat", ["hot", "heat"]),
+        ("cool", ["cool", "cool"]),
+    ]
+    .into_iter()
+    .find(|(_, words)| asks(*words))
+    .map(|(verb, _)| verb)
 }
 
 fn capital(word: &str) -> String {
