@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde_json::json;
 
-use super::{Bench, KRow, MethodScores, ProbeCurve, Result, scores::Cell};
+use super::{Bench, KRow, MethodScores, PartScores, ProbeCurve, Result, scores::Cell};
 use crate::{
     figures::{HeatMap, Lines, Point, Series},
     tables::{Better, DataTable, Entry},
@@ -180,10 +180,10 @@ pub fn write_budget_k(bench: &Bench, rows: &[KRow]) -> Result<PathBuf> {
             y: "success, %",
             series: vec![
                 k_series("native", rows, |row| {
-                    row.native.parts.get(*part).map(|part| part.success())
+                    row.native.parts.get(*part).map(PartScores::success)
                 })?,
                 k_series("UpliftMem", rows, |row| {
-                    row.uplift.parts.get(*part).map(|part| part.success())
+                    row.uplift.parts.get(*part).map(PartScores::success)
                 })?,
             ],
         };

@@ -85,7 +85,7 @@ impl Place {
             scope.clone(),
             Arc::clone(&bench.embedder),
         ));
-        let last = store.last_memory(&scope).await?.map_or(0, |id| id.as_u128());
+        let last = store.last_memory(&scope).await?.map_or(0, MemoryId::as_u128);
         let missing: Vec<NewMemory> = (1_u128..)
             .zip(memories)
             .filter(|(id, _)| *id > last)
