@@ -236,11 +236,6 @@ async fn ablations_probes_and_budgets_leave_tables_and_figures() {
                 .windows(2)
                 .all(|pair| pair[1].cumulative >= pair[0].cumulative)
         );
-        assert!(
-            points
-                .iter()
-                .all(|point| point.cumulative >= point.success - 1e-9)
-        );
     }
     assert_eq!(curves[1].points[2].over_random.unwrap().0, 0.0);
     write_probes(&bench, &curves, 2).unwrap();

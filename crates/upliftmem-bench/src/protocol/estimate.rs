@@ -79,7 +79,7 @@ pub fn estimate(bench: &Bench, work: &Work) -> Estimate {
             trials,
         } => Estimate {
             training: seed + runtime + trials * (2 * warm_up + strategies * 2 * budget),
-            evaluation: trials * strategies * (checkpoints + 1) * suite.validation_tasks().len(),
+            evaluation: trials * strategies * (checkpoints + 1) * suite.validation_tasks().len() * bench.runs,
         },
     }
 }

@@ -21,7 +21,7 @@ pub struct ProbePoint {
     pub success: f64,
     /// Its 95 % interval over trials; none with a single trial.
     pub interval: Option<Interval>,
-    /// Share of tasks that some checkpoint up to this one solves: mean over trials.
+    /// Share of tasks that some checkpoint up to this one solves in its first run: mean over trials.
     pub cumulative: f64,
     /// Mean utility of the checkpoint.
     pub utility: f64,
@@ -38,19 +38,19 @@ pub struct ProbeCurve {
     pub points: Vec<ProbePoint>,
 }
 
-/// What one strategy did in one trial: for each checkpoint which tasks it solved, and its mean utility.
+/// A checkpoint on the validation tasks.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Trace {
-    solved: Vec<Vec<bool>>,
-    utility: Vec<f64>,
+pub(super) struct Checkpoint {
+    /// Share of tasks solved, in percent, over all runs.
+    success: f64,
+    /// Mean utility over all runs.
+    utility: f64,
+    /// Which tasks the first run solved.
+    solved: Vec<bool>,
 }
 
-impl Trace {
-    fn success(&self, checkpoint: usize) -> f64 {
-        let solved = &self.solved[checkpoint];
-        100.0 * solved.iter().filter(|solved| **solved).count() as f64 / solved.len().max(1) as f64
-    }
-}
+/// What one strategy did in one trial: its checkpoints, the warm-up's first.
+type Trace = Vec<Checkpoint>;
 
 /// Buys probes by each strategy, trial by trial, and evaluates every checkpoint on the validation tasks.
 ///
@@ -79,24 +79,18 @@ pub async fn probe_curves(
             }
             let Some(warm) = &warm else { continue };
             let mut lab = warm.clone();
-            let (solved, utility) = lab.evaluate().await?;
-            let mut trace = Trace {
-                solved: vec![solved],
-                utility: vec![utility],
-            };
+            let mut trace: Trace = vec![lab.evaluate().await?];
             let mut spent = 0;
             for &budget in budgets {
                 lab.probe(strategy, budget - spent).await?;
                 spent = budget;
-                let (solved, utility) = lab.evaluate().await?;
-                trace.solved.push(solved);
-                trace.utility.push(utility);
+                trace.push(lab.evaluate().await?);
             }
             bench.tell(Event::Note(format!(
                 "trial {}: {strategy:9} {:.1} % -> {:.1} %",
                 trial + 1,
-                trace.success(0),
-                trace.success(budgets.len())
+                trace[0].success,
+                trace[budgets.len()].success
             )));
             bench.record(&key, &(budgets, &trace))?;
             traces[place].push(trace);
@@ -118,19 +112,22 @@ pub async fn probe_curves(
 fn points(own: &[Trace], random: Option<&[Trace]>, budgets: &[usize]) -> Result<Vec<ProbePoint>> {
     let cumulative: Vec<Vec<f64>> = own
         .iter()
-        .map(|trace| Ok(cumulative_success(&trace.solved)?))
+        .map(|trace| {
+            let solved: Vec<Vec<bool>> = trace.iter().map(|point| point.solved.clone()).collect();
+            Ok(cumulative_success(&solved)?)
+        })
         .collect::<Result<_>>()?;
     let mean = |values: Vec<f64>| values.iter().sum::<f64>() / values.len().max(1) as f64;
     let all = std::iter::once(0).chain(budgets.iter().copied()).enumerate();
     all.map(|(checkpoint, budget)| {
-        let success: Vec<f64> = own.iter().map(|trace| trace.success(checkpoint)).collect();
+        let success: Vec<f64> = own.iter().map(|trace| trace[checkpoint].success).collect();
         let summary = Summary::of(&success)?;
         let over_random = match random {
             Some(random) if random.len() == own.len() => {
                 let differences: Vec<f64> = success
                     .iter()
                     .zip(random)
-                    .map(|(own, random)| own - random.success(checkpoint))
+                    .map(|(own, random)| own - random[checkpoint].success)
                     .collect();
                 let summary = Summary::of(&differences)?;
                 Some((summary.mean, summary.t_interval(0.95)?))
@@ -142,7 +139,7 @@ fn points(own: &[Trace], random: Option<&[Trace]>, budgets: &[usize]) -> Result<
             success: summary.mean,
             interval: summary.t_interval(0.95)?,
             cumulative: 100.0 * mean(cumulative.iter().map(|trial| trial[checkpoint]).collect()),
-            utility: mean(own.iter().map(|trace| trace.utility[checkpoint]).collect()),
+            utility: mean(own.iter().map(|trace| trace[checkpoint].utility).collect()),
             over_random,
         })
     })

@@ -1,16 +1,22 @@
 //! A scorer with the labels it has, and the means to buy more.
 
-use std::{collections::BTreeMap, collections::BTreeSet, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use rand::{Rng, RngExt, seq::SliceRandom};
 use rand_chacha::ChaCha8Rng;
-use upliftmem_core::{MemorySet, Task, TaskId, WindowEntry};
+use upliftmem_core::{Cost, MemorySet, Performance, Task, TaskId, WindowEntry};
 use upliftmem_engine::{ProbeSettings, RetrievalSettings, Scene, Seeds, Strategy, Texts, plan};
 use upliftmem_scorer::{CompactLearner, CompactScorer, Label};
 
-use super::super::{
-    Bench, Result,
-    uplift::{Place, choose},
+use super::{
+    super::{
+        Bench, Result,
+        uplift::{Place, choose},
+    },
+    Checkpoint,
 };
 
 /// Tasks of the stream that probes are planned for. Paper: h.
@@ -148,21 +154,24 @@ impl<'b> Lab<'b> {
         self.buy(strategy.name(), chosen.collect()).await
     }
 
-    /// Which validation tasks the scorer solves, and the mean utility of what it does.
-    pub(super) async fn evaluate(&self) -> Result<(Vec<bool>, f64)> {
-        let tasks = self.bench.suite.validation_tasks();
+    /// How the scorer does on the validation tasks.
+    pub(super) async fn evaluate(&self) -> Result<Checkpoint> {
+        let (bench, tasks) = (self.bench, self.bench.suite.validation_tasks());
         let memories = choose(&self.texts, self.scorer.as_ref(), tasks, &self.retrieval).await?;
-        let scores = self.bench.score("validation", tasks, &memories, 1).await?;
-        let rule = self.bench.engine.utility.rule()?;
+        let scores = bench.score("validation", tasks, &memories, bench.runs).await?;
+        let rule = bench.engine.utility.rule()?;
         let mut utility = 0.0;
-        for &(performance, cost) in &scores.outcomes[0] {
-            let (performance, cost) = (
-                upliftmem_core::Performance::new(performance)?,
-                upliftmem_core::Cost::new(cost)?,
-            );
-            utility += rule.utility(performance, cost)?.get();
+        let outcomes = scores.outcomes.iter().flatten();
+        for &(performance, cost) in outcomes.clone() {
+            utility += rule
+                .utility(Performance::new(performance)?, Cost::new(cost)?)?
+                .get();
         }
-        Ok((scores.solved(), utility / tasks.len().max(1) as f64))
+        Ok(Checkpoint {
+            success: scores.success()?.mean,
+            utility: utility / outcomes.count().max(1) as f64,
+            solved: scores.solved(),
+        })
     }
 }
 
