@@ -258,6 +258,8 @@ async fn ablations_probes_and_budgets_leave_tables_and_figures() {
         "gains.svg",
         "budget-k-unseen.svg",
         "manifest.json",
+        "traces/full-k5-seen.jsonl",
+        "traces/mem0-fixed-k2-unseen.jsonl",
     ] {
         assert!(folder.path().join(name).exists(), "{name}");
     }

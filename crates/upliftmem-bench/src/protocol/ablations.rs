@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Bench, Event, Result,
-    methods::{line, native, own_pool, uplift},
+    methods::{line, native, uplift},
     scores::MethodScores,
     uplift::Variant,
 };
@@ -56,11 +56,10 @@ pub async fn ablations(bench: &Bench) -> Result<Vec<MethodScores>> {
         let scores = match bench.recorded::<MethodScores>(&key)? {
             Some(scores) => scores,
             None => {
-                let mut scores = match ablation {
-                    Ablation::Base => by_similarity(bench).await?,
-                    Ablation::Part(variant) => uplift(bench, variant).await?,
+                let scores = match ablation {
+                    Ablation::Base => by_similarity(bench, ablation.title()).await?,
+                    Ablation::Part(variant) => uplift(bench, variant, ablation.title()).await?,
                 };
-                ablation.title().clone_into(&mut scores.method);
                 bench.record(&key, &scores)?;
                 scores
             }
@@ -71,7 +70,7 @@ pub async fn ablations(bench: &Bench) -> Result<Vec<MethodScores>> {
     Ok(all)
 }
 
-async fn by_similarity(bench: &Bench) -> Result<MethodScores> {
+async fn by_similarity(bench: &Bench, title: &str) -> Result<MethodScores> {
     let experiences = bench.seed_experiences().await?;
     let system = build(
         SystemName::DenseRag,
@@ -81,7 +80,6 @@ async fn by_similarity(bench: &Bench) -> Result<MethodScores> {
             experiences,
         },
     )?;
-    debug_assert_eq!(system.memories().len(), own_pool(bench).await?.len());
     let count = bench.suite.memories_max();
-    native(bench, "", system.as_ref(), experiences.len() as u64, count).await
+    native(bench, title, system.as_ref(), experiences.len() as u64, count).await
 }

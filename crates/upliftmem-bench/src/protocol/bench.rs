@@ -3,6 +3,7 @@
 use std::{path::PathBuf, sync::Arc};
 
 use rand::RngExt;
+use serde_json::json;
 use tokio::sync::OnceCell;
 use upliftmem_core::{Purpose, Task};
 use upliftmem_engine::{EngineSettings, ExecutionSettings, RetrievalSettings, Seeds};
@@ -144,27 +145,49 @@ impl Bench {
         Ok(&self.experiences().await?[..self.suite.seed_tasks().len()])
     }
 
-    /// Executes tasks with the memories that a method gives each, as often as there are runs.
+    /// Executes tasks with the memories that a method gives each, as often as there are runs; every play is written down
+    /// under this name, if there is one.
     pub(super) async fn score(
         &self,
         what: &str,
         tasks: &[Task],
         memories: &[Vec<String>],
-        runs: usize,
+        traced: Option<&str>,
     ) -> Result<PartScores> {
+        let runs = self.runs;
         self.tell(Event::Step {
             what: what.to_owned(),
             executions: tasks.len() * runs,
         });
         let mut outcomes = Vec::with_capacity(runs);
+        let mut traces = String::new();
         for run in 0..runs {
             let ended = self.live("evaluation", tasks, memories.to_vec(), run).await?;
             let of = |ended: &Experience| (ended.execution.performance.get(), ended.execution.cost.get());
             outcomes.push(ended.iter().map(of).collect());
+            for (ended, memories) in ended.iter().zip(memories) {
+                traces += &format!("{}\n", trace(ended, run, memories));
+            }
+        }
+        if let Some(name) = traced {
+            self.write(&self.folder.join("traces").join(format!("{name}.jsonl")), &traces)?;
         }
         Ok(PartScores {
             outcomes,
             sizes: memories.iter().map(Vec::len).collect(),
         })
     }
+}
+
+/// A play as a line of a file.
+fn trace(ended: &Experience, run: usize, memories: &[String]) -> serde_json::Value {
+    let actions = ended.execution.trajectory.iter().map(|step| step.action.as_str());
+    json!({
+        "task": ended.task.name,
+        "run": run,
+        "memories": memories,
+        "performance": ended.execution.performance.get(),
+        "cost": ended.execution.cost.get(),
+        "actions": actions.collect::<Vec<_>>(),
+    })
 }

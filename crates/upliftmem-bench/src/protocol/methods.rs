@@ -71,7 +71,7 @@ pub async fn evaluate_methods(bench: &Bench, methods: &[Method]) -> Result<Vec<M
         }
         let scores = match method {
             Method::System(name) => workflow(bench, name).await?,
-            Method::Uplift => uplift(bench, Variant::Full).await?,
+            Method::Uplift => uplift(bench, Variant::Full, method.title()).await?,
         };
         bench.record(&key, &scores)?;
         bench.tell(Event::Note(line(&scores)?));
@@ -167,6 +167,15 @@ fn texts_of(system: &dyn MemorySystem, given: &[Vec<usize>]) -> Vec<Vec<String>>
         .collect()
 }
 
+/// What the plays of a method on a part are called.
+fn trace_name(title: &str, count: usize, part: &str) -> String {
+    let words: Vec<&str> = title
+        .split(|letter: char| !letter.is_alphanumeric())
+        .filter(|word| !word.is_empty())
+        .collect();
+    format!("{}-k{count}-{part}", words.join("-").to_lowercase())
+}
+
 /// Scores of a system's own retrieval.
 pub(super) async fn native(
     bench: &Bench,
@@ -180,7 +189,12 @@ pub(super) async fn native(
         let given = retrieve(bench, system, &part.tasks, count)?;
         let what = format!("{title}: {}", part.name);
         let scores = bench
-            .score(&what, &part.tasks, &texts_of(system, &given), bench.runs)
+            .score(
+                &what,
+                &part.tasks,
+                &texts_of(system, &given),
+                Some(&trace_name(title, count, &part.name)),
+            )
             .await?;
         parts.insert(part.name.clone(), scores);
     }
@@ -203,7 +217,8 @@ pub(super) async fn searched(
     for part in bench.suite.evaluation() {
         let memories = run.choose(&part.tasks, count).await?;
         let what = format!("{title}: {}", part.name);
-        let scores = bench.score(&what, &part.tasks, &memories, bench.runs).await?;
+        let name = trace_name(title, count, &part.name);
+        let scores = bench.score(&what, &part.tasks, &memories, Some(&name)).await?;
         parts.insert(part.name.clone(), scores);
     }
     Ok(MethodScores {
@@ -215,10 +230,10 @@ pub(super) async fn searched(
 }
 
 /// UpliftMem with the lessons of the seed tasks.
-pub(super) async fn uplift(bench: &Bench, variant: Variant) -> Result<MethodScores> {
+pub(super) async fn uplift(bench: &Bench, variant: Variant, title: &str) -> Result<MethodScores> {
     let memories = own_pool(bench).await?;
     let run = UpliftRun::train(bench, "lessons", &memories, variant).await?;
-    searched(bench, "UpliftMem", &run, bench.suite.memories_max()).await
+    searched(bench, title, &run, bench.suite.memories_max()).await
 }
 
 /// Lessons of the seed tasks.
@@ -263,7 +278,14 @@ pub async fn controlled(
                 (Some(pair), _) => pair,
                 (None, Some((system, run))) => {
                     let seeds = bench.suite.seed_tasks().len() as u64;
-                    let own = native(bench, name.title(), system.as_ref(), seeds, count).await?;
+                    let own = native(
+                        bench,
+                        &format!("{} (fixed)", name.title()),
+                        system.as_ref(),
+                        seeds,
+                        count,
+                    )
+                    .await?;
                     let title = format!("{} + UpliftMem", name.title());
                     let ours = searched(bench, &title, run, count).await?;
                     let pair = (own, ours);

@@ -158,7 +158,7 @@ impl<'b> Lab<'b> {
     pub(super) async fn evaluate(&self) -> Result<Checkpoint> {
         let (bench, tasks) = (self.bench, self.bench.suite.validation_tasks());
         let memories = choose(&self.texts, self.scorer.as_ref(), tasks, &self.retrieval).await?;
-        let scores = bench.score("validation", tasks, &memories, bench.runs).await?;
+        let scores = bench.score("validation", tasks, &memories, None).await?;
         let rule = bench.engine.utility.rule()?;
         let mut utility = 0.0;
         let outcomes = scores.outcomes.iter().flatten();
