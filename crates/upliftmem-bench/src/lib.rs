@@ -19,9 +19,14 @@
 
 pub mod alfworld;
 pub mod baselines;
+pub mod figures;
 pub mod learning;
 mod lexical;
 pub mod lm;
+pub mod protocol;
+pub mod suite;
+pub mod systems;
+pub mod tables;
 mod world_executor;
 pub mod worlds;
 

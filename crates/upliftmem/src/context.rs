@@ -182,7 +182,7 @@ pub(crate) fn model_library() -> ModelLibrary {
     ModelLibrary::new(root)
 }
 
-fn open_embedder(config: &Config) -> Result<Arc<dyn Embedder>> {
+pub(crate) fn open_embedder(config: &Config) -> Result<Arc<dyn Embedder>> {
     let settings = &config.embedder;
     Ok(match settings.kind {
         EmbedderKind::Hash => Arc::new(HashEmbedder::default()),

@@ -17,6 +17,7 @@
 //! # Ok::<(), upliftmem_bench::alfworld::LoadError>(())
 //! ```
 
+mod agent;
 mod commands;
 mod data;
 mod episode;
@@ -24,14 +25,17 @@ mod error;
 mod game;
 mod goal;
 mod names;
+mod play;
 mod problem;
 mod sexpr;
 #[cfg(test)]
 mod tests;
 mod text;
 
+pub use agent::{Player, View};
 pub use data::{Split, visit_games};
 pub use episode::{Episode, Step};
 pub use error::LoadError;
 pub use game::Game;
 pub use goal::TaskKind;
+pub use play::{ACTIONS_MAX, Play, play};

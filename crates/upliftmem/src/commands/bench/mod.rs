@@ -1,6 +1,7 @@
 //! `bench`: measurements that anyone can repeat.
 
 mod lm;
+mod protocol;
 mod serve;
 
 use anyhow::Result;
@@ -20,6 +21,14 @@ enum What {
     Scorer(lm::ScorerArguments),
     /// Train an adapter on a world with text, and rank sets before and after.
     Lora(lm::LoraArguments),
+    /// The paper's main table on a benchmark: every method, seen and unseen tasks.
+    Run(protocol::RunArguments),
+    /// What each part of the method is worth.
+    Ablations(protocol::AblationArguments),
+    /// Probe strategies under growing budgets, from one warm-up checkpoint.
+    Probes(protocol::ProbeArguments),
+    /// Retrieval within fixed stores, with few and with many memories.
+    BudgetK(protocol::BudgetArguments),
     /// Searches a second and their latency, in a store of its own.
     Serve(serve::ServeArguments),
 }
@@ -30,6 +39,10 @@ pub(crate) async fn bench(arguments: BenchArguments, config: Config, output: Out
             tokio::task::spawn_blocking(move || lm::scorer(&arguments, output)).await?
         }
         What::Lora(arguments) => tokio::task::spawn_blocking(move || lm::lora(&arguments, output)).await?,
+        What::Run(arguments) => protocol::run(&arguments, &config, output).await,
+        What::Ablations(arguments) => protocol::run_ablations(&arguments, &config, output).await,
+        What::Probes(arguments) => protocol::run_probes(&arguments, &config, output).await,
+        What::BudgetK(arguments) => protocol::run_budgets(&arguments, &config, output).await,
         What::Serve(arguments) => serve::serve(&arguments, &config, output).await,
     }
 }

@@ -1,0 +1,296 @@
+//! Results as tables and figures in the folder.
+
+use std::path::PathBuf;
+
+use serde_json::json;
+
+use super::{Bench, KRow, MethodScores, PartScores, ProbeCurve, Result, scores::Cell};
+use crate::{
+    figures::{HeatMap, Lines, Point, Series},
+    tables::{Better, DataTable, Entry},
+};
+
+impl Bench {
+    fn output(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    /// A table in its three forms; says where the Markdown is.
+    fn write_table(&self, name: &str, table: &DataTable) -> Result<PathBuf> {
+        self.write(&self.output(&format!("{name}.csv")), &table.csv())?;
+        self.write(&self.output(&format!("{name}.tex")), &table.latex())?;
+        let markdown = self.output(&format!("{name}.md"));
+        self.write(&markdown, &table.markdown())?;
+        self.write_manifest()?;
+        Ok(markdown)
+    }
+
+    /// What everything in the folder was made from.
+    fn write_manifest(&self) -> Result<()> {
+        let manifest = json!({ "made_from": self.made_from(), "agent": self.suite.agent() });
+        let text = serde_json::to_string_pretty(&manifest).unwrap_or_default() + "\n";
+        self.write(&self.output("manifest.json"), &text)
+    }
+
+    fn caption(&self, what: &str) -> String {
+        let sizes: Vec<String> = self
+            .suite
+            .evaluation()
+            .iter()
+            .map(|part| format!("{} {}", part.tasks.len(), part.name))
+            .collect();
+        format!(
+            "{what}: {} with the {}, {} seed and {} runtime tasks, {} evaluation tasks, {} runs.",
+            self.suite.name(),
+            self.suite.agent(),
+            self.suite.seed_tasks().len(),
+            self.suite.runtime_tasks().len(),
+            sizes.join(" / "),
+            self.runs
+        )
+    }
+
+    /// Success and steps of each part, and the gain over the first row.
+    fn score_table(&self, what: &str, scores: &[MethodScores]) -> Result<DataTable> {
+        let mut columns = vec![("Method".to_owned(), Better::Neither)];
+        for part in self.suite.evaluation() {
+            columns.push((format!("{} SR, %", part.name), Better::Higher));
+            columns.push((format!("{} steps", part.name), Better::Lower));
+            columns.push((
+                format!("{} over the first row [95 %]", part.name),
+                Better::Neither,
+            ));
+        }
+        columns.push(("memories given".into(), Better::Neither));
+        columns.push(("store".into(), Better::Neither));
+        let mut rows = Vec::with_capacity(scores.len());
+        for method in scores {
+            let mut entries = Vec::new();
+            let mut given: Vec<usize> = Vec::new();
+            for part in self.suite.evaluation() {
+                let (Some(own), Some(first)) = (
+                    method.parts.get(&part.name),
+                    scores.first().and_then(|first| first.parts.get(&part.name)),
+                ) else {
+                    continue;
+                };
+                entries.push(Entry::of(own.success()?));
+                entries.push(Entry::of(own.steps()?));
+                let (gain, interval) = own.gain_over(first)?;
+                entries.push(Entry::plain(interval.map_or_else(
+                    || format!("{gain:+.1}"),
+                    |interval| format!("{gain:+.1} [{:+.1}, {:+.1}]", interval.low, interval.high),
+                )));
+                given.extend(&own.sizes);
+            }
+            let mean = given.iter().sum::<usize>() as f64 / given.len().max(1) as f64;
+            entries.push(Entry::plain(format!("{mean:.1}")));
+            entries.push(Entry::plain(method.store.to_string()));
+            rows.push((method.method.clone(), entries));
+        }
+        Ok(DataTable {
+            caption: self.caption(what),
+            columns,
+            rows,
+        })
+    }
+}
+
+/// The main table. Paper: tab. main_results.
+///
+/// # Errors
+/// A file can not be written.
+pub fn write_main(bench: &Bench, scores: &[MethodScores]) -> Result<PathBuf> {
+    bench.write_table("main", &bench.score_table("Complete workflows", scores)?)
+}
+
+/// The table of ablations. Paper: tab. ablation.
+///
+/// # Errors
+/// A file can not be written.
+pub fn write_ablations(bench: &Bench, scores: &[MethodScores]) -> Result<PathBuf> {
+    bench.write_table("ablations", &bench.score_table("Ablations", scores)?)
+}
+
+/// Native and UpliftMem's retrieval in fixed stores: the table, the heat map of gains at the suite's K, and success by K.
+///
+/// # Errors
+/// A file can not be written.
+pub fn write_budget_k(bench: &Bench, rows: &[KRow]) -> Result<PathBuf> {
+    let parts: Vec<&str> = bench
+        .suite
+        .evaluation()
+        .iter()
+        .map(|part| part.name.as_str())
+        .collect();
+    let mut columns = vec![("Store, K".to_owned(), Better::Neither)];
+    for part in &parts {
+        columns.push((format!("{part} native SR, %"), Better::Neither));
+        columns.push((format!("{part} UpliftMem SR, %"), Better::Neither));
+        columns.push((format!("{part} gain [95 %]"), Better::Neither));
+    }
+    let mut table = DataTable {
+        caption: bench.caption("Retrieval within fixed stores"),
+        columns,
+        rows: Vec::new(),
+    };
+    let mut heat = HeatMap {
+        title: "Gain in success over native retrieval, points",
+        rows: Vec::new(),
+        columns: parts.iter().map(|part| (*part).to_owned()).collect(),
+        values: Vec::new(),
+        labels: Vec::new(),
+    };
+    for row in rows {
+        let (mut entries, mut gains, mut labels) = (Vec::new(), Vec::new(), Vec::new());
+        for part in &parts {
+            let (Some(native), Some(ours)) = (row.native.parts.get(*part), row.uplift.parts.get(*part))
+            else {
+                continue;
+            };
+            let (gain, interval) = ours.gain_over(native)?;
+            let half = interval.map_or(0.0, |interval| (interval.high - interval.low) / 2.0);
+            entries.push(Entry::of(native.success()?));
+            entries.push(Entry::of(ours.success()?));
+            let shown = format!("{gain:+.1} ± {half:.1}");
+            entries.push(Entry {
+                value: Some(gain),
+                deviation: None,
+                shown: shown.clone(),
+            });
+            gains.push(gain);
+            labels.push(shown);
+        }
+        table
+            .rows
+            .push((format!("{}, K = {}", row.store, row.count), entries));
+        if row.count == bench.suite.memories_max() {
+            heat.rows.push(row.store.clone());
+            heat.values.push(gains);
+            heat.labels.push(labels);
+        }
+    }
+    if !heat.rows.is_empty() {
+        bench.write(&bench.output("gains.svg"), &heat.svg())?;
+    }
+    for part in &parts {
+        let figure = Lines {
+            title: &format!("Success by K, {part} tasks, mean of the stores"),
+            x: "most memories, K",
+            y: "success, %",
+            series: vec![
+                k_series("native", rows, |row| {
+                    row.native.parts.get(*part).map(PartScores::success)
+                })?,
+                k_series("UpliftMem", rows, |row| {
+                    row.uplift.parts.get(*part).map(PartScores::success)
+                })?,
+            ],
+        };
+        bench.write(&bench.output(&format!("budget-k-{part}.svg")), &figure.svg())?;
+    }
+    bench.write_table("stores", &table)
+}
+
+/// The mean over stores at each K, and the range of the stores.
+fn k_series(name: &str, rows: &[KRow], of: impl Fn(&KRow) -> Option<Result<Cell>>) -> Result<Series> {
+    let mut counts: Vec<usize> = rows.iter().map(|row| row.count).collect();
+    counts.sort_unstable();
+    counts.dedup();
+    let mut points = Vec::new();
+    for count in counts {
+        let cells: Vec<f64> = rows
+            .iter()
+            .filter(|row| row.count == count)
+            .filter_map(&of)
+            .map(|cell| Ok(cell?.mean))
+            .collect::<Result<_>>()?;
+        if !cells.is_empty() {
+            points.push(Point {
+                x: count as f64,
+                y: cells.iter().sum::<f64>() / cells.len() as f64,
+                low: cells.iter().copied().fold(f64::INFINITY, f64::min),
+                high: cells.iter().copied().fold(f64::NEG_INFINITY, f64::max),
+            });
+        }
+    }
+    Ok(Series {
+        name: name.to_owned(),
+        points,
+    })
+}
+
+/// Probe curves: a table and two figures. Paper: fig. probe_efficiency.
+///
+/// # Errors
+/// A file can not be written.
+pub fn write_probes(bench: &Bench, curves: &[ProbeCurve], trials: usize) -> Result<PathBuf> {
+    let budgets: Vec<usize> = curves.first().map_or_else(Vec::new, |curve| {
+        curve.points.iter().map(|point| point.budget).collect()
+    });
+    let mut columns = vec![("Strategy".to_owned(), Better::Neither)];
+    columns.extend(budgets.iter().map(|budget| (format!("{budget}"), Better::Higher)));
+    let tables = [("success", "Success of the checkpoint, %"), ("cumulative", "Cumulative success, %")].map(|(name, what)| {
+        let rows = curves.iter().map(|curve| {
+            let entry = |point: &super::ProbePoint| {
+                let value = if name == "success" { point.success } else { point.cumulative };
+                let half = point.interval.map(|interval| (interval.high - interval.low) / 2.0);
+                let shown = match (name, half) {
+                    ("success", Some(half)) => format!("{value:.1} ± {half:.1}"),
+                    _ => format!("{value:.1}"),
+                };
+                Entry {
+                    value: Some(value),
+                    deviation: None,
+                    shown,
+                }
+            };
+            (curve.strategy.clone(), curve.points.iter().map(entry).collect())
+        });
+        let caption = format!(
+            "{what}, by probes bought after warm-up: {} with the {}, {} warm-up tasks, {} validation tasks, mean of {trials} \
+             trials (± half the 95 % interval over trials).",
+            bench.suite.name(),
+            bench.suite.agent(),
+            bench.sizes.warm_up,
+            bench.suite.validation_tasks().len()
+        );
+        (name, DataTable { caption, columns: columns.clone(), rows: rows.collect() })
+    });
+    let figure = |title: &str, of: &dyn Fn(&super::ProbePoint) -> Point| {
+        let series = curves.iter().map(|curve| Series {
+            name: curve.strategy.clone(),
+            points: curve.points.iter().map(of).collect(),
+        });
+        Lines {
+            title,
+            x: "probes after warm-up",
+            y: "success, %",
+            series: series.collect(),
+        }
+        .svg()
+    };
+    let checkpoint = figure("Success of the checkpoint by probe budget", &|point| {
+        let interval = point.interval;
+        Point {
+            x: point.budget as f64,
+            y: point.success,
+            low: interval.map_or(point.success, |interval| interval.low),
+            high: interval.map_or(point.success, |interval| interval.high),
+        }
+    });
+    let cumulative = figure("Cumulative success by probe budget", &|point| {
+        Point::exact(point.budget as f64, point.cumulative)
+    });
+    bench.write(&bench.output("probes-success.svg"), &checkpoint)?;
+    bench.write(&bench.output("probes-cumulative.svg"), &cumulative)?;
+    bench.write(
+        &bench.output("probes.json"),
+        &serde_json::to_string(curves).unwrap_or_default(),
+    )?;
+    let mut written = PathBuf::new();
+    for (name, table) in tables {
+        written = bench.write_table(&format!("probes-{name}"), &table)?;
+    }
+    Ok(written)
+}

@@ -1,0 +1,105 @@
+//! A benchmark as the protocol sees it: tasks in their parts, an executor, and what experience says.
+//!
+//! Everything that is measured goes through this trait, so a benchmark is added by implementing it.
+
+mod alfworld;
+mod executions;
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use upliftmem_agent::{Execution, Executor};
+use upliftmem_core::Task;
+use upliftmem_engine::UtilitySettings;
+
+pub use alfworld::{AlfworldExecutor, AlfworldSuite};
+pub use executions::{Ended, Wanted, execute_all};
+
+/// A benchmark.
+pub trait Suite: Send + Sync {
+    /// Its name in commands and files.
+    fn name(&self) -> &'static str;
+
+    /// What executes, in its own words for tables.
+    fn agent(&self) -> &'static str;
+
+    /// What runs its tasks.
+    fn executor(&self) -> Arc<dyn Executor>;
+
+    /// Tasks whose plays memories are made of.
+    fn seed_tasks(&self) -> &[Task];
+
+    /// Tasks that methods which learn learn from.
+    fn runtime_tasks(&self) -> &[Task];
+
+    /// Tasks on which nothing is learned: what decides between checkpoints.
+    fn validation_tasks(&self) -> &[Task];
+
+    /// Parts of the evaluation, by name.
+    fn evaluation(&self) -> &[Part];
+
+    /// What an execution is worth.
+    fn utility(&self) -> UtilitySettings;
+
+    /// Most memories of a set. Paper: K.
+    fn memories_max(&self) -> usize;
+
+    /// What experience says, in sentences. It stands where a language model would extract.
+    fn lessons(&self, experience: &Experience) -> Vec<Lesson>;
+
+    /// A play as it was, in the form in which an agent reads plays.
+    fn transcript(&self, experience: &Experience) -> String;
+
+    /// A hash of the data that was read.
+    fn data_digest(&self) -> &str;
+}
+
+/// A part of an evaluation.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Part {
+    /// Its name in tables.
+    pub name: String,
+    /// Its tasks.
+    pub tasks: Vec<Task>,
+}
+
+/// A task that was executed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Experience {
+    /// The task.
+    pub task: Task,
+    /// How it went.
+    pub execution: Execution,
+}
+
+impl Experience {
+    /// Whether the task was solved.
+    pub fn succeeded(&self) -> bool {
+        self.execution.performance.get() >= 1.0
+    }
+}
+
+/// What sort of thing was learned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LessonKind {
+    /// How the world is.
+    Fact,
+    /// How a task was solved.
+    Procedure,
+    /// What went wrong.
+    Reflection,
+}
+
+/// One thing that experience says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lesson {
+    /// What sort of thing.
+    pub kind: LessonKind,
+    /// What it is about: lessons of the same kind about the same can be merged or replaced.
+    pub subject: String,
+    /// A topic that groups subjects.
+    pub topic: String,
+    /// The sentences.
+    pub text: String,
+}
