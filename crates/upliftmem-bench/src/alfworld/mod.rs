@@ -19,6 +19,7 @@
 
 mod commands;
 mod data;
+mod environment;
 mod episode;
 mod error;
 mod game;
@@ -31,6 +32,7 @@ mod tests;
 mod text;
 
 pub use data::{Split, visit_games};
+pub use environment::{ACTIONS_MAX, Alfworld};
 pub use episode::{Episode, Step};
 pub use error::LoadError;
 pub use game::Game;
