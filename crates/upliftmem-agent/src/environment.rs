@@ -1,7 +1,11 @@
 //! A text world in which an agent acts, one action at a time.
 
+mod serve;
+
 use serde::{Deserialize, Serialize};
 use upliftmem_core::{Performance, Task};
+
+pub use serve::serve_environment;
 
 /// What an agent sees after a reset or an action. As JSON it is the answer of the environment protocol.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -37,6 +37,6 @@ pub mod protocol;
 mod text;
 
 pub use command::{CommandExecutor, CommandHealth, CommandSettings};
-pub use environment::{Environment, EnvironmentError, Turn};
+pub use environment::{Environment, EnvironmentError, Turn, serve_environment};
 pub use executor::{Execution, ExecutionRequest, Executor, ExecutorError, MemoryText};
 pub use http::{HttpExecutor, HttpExecutorSettings};

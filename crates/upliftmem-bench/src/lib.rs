@@ -27,6 +27,7 @@ pub mod protocol;
 pub mod suite;
 pub mod systems;
 pub mod tables;
+pub mod webshop;
 mod world_executor;
 pub mod worlds;
 

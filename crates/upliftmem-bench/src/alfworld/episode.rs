@@ -5,10 +5,17 @@ use super::game::Game;
 use super::problem::{State, insert, remove};
 use super::text;
 
-/// A play in progress: the state of the room and what may be done next.
+/// A play in progress: a game and how far it has been played.
 #[derive(Clone, Debug)]
 pub struct Episode<'g> {
     game: &'g Game,
+    play: Play,
+}
+
+/// How far a game has been played: the state of the room and what may be done next. Whoever keeps it keeps the game too
+/// and gives it to every call.
+#[derive(Clone, Debug)]
+pub(super) struct Play {
     state: State,
     commands: Vec<(String, Action)>,
 }
@@ -28,39 +35,52 @@ pub struct Step {
 
 impl<'g> Episode<'g> {
     pub(super) fn new(game: &'g Game) -> Self {
-        let state = game.problem.start.clone();
-        let commands = admissible(game, &state);
         Self {
             game,
-            state,
-            commands,
+            play: Play::new(game),
         }
     }
 
     /// The welcome: the room and the task, before anything is done.
     #[must_use]
     pub fn opening(&self) -> Step {
-        self.answer(text::opening(self.game, &self.state))
+        self.play.opening(self.game)
     }
 
     /// Carries out a command. One that is not admissible changes nothing; spaces around it do not matter.
     pub fn step(&mut self, command: &str) -> Step {
+        self.play.step(self.game, command)
+    }
+}
+
+impl Play {
+    pub(super) fn new(game: &Game) -> Self {
+        let state = game.problem.start.clone();
+        let commands = admissible(game, &state);
+        Self { state, commands }
+    }
+
+    pub(super) fn opening(&self, game: &Game) -> Step {
+        self.answer(game, text::opening(game, &self.state))
+    }
+
+    pub(super) fn step(&mut self, game: &Game, command: &str) -> Step {
         let command = command.trim();
         let Ok(place) = self
             .commands
             .binary_search_by(|(text, _)| text.as_str().cmp(command))
         else {
-            return self.answer(text::NOTHING_HAPPENS.to_owned());
+            return self.answer(game, text::NOTHING_HAPPENS.to_owned());
         };
         let action = self.commands[place].1;
-        if self.apply(action) {
-            self.commands = admissible(self.game, &self.state);
+        if self.apply(game, action) {
+            self.commands = admissible(game, &self.state);
         }
-        self.answer(text::feedback(self.game, &self.state, action))
+        self.answer(game, text::feedback(game, &self.state, action))
     }
 
-    fn answer(&self, observation: String) -> Step {
-        let won = self.game.goal.is_reached(&self.game.problem, &self.state);
+    fn answer(&self, game: &Game, observation: String) -> Step {
+        let won = game.goal.is_reached(&game.problem, &self.state);
         let admissible = self.commands.iter().map(|(text, _)| text.clone()).collect();
         Step {
             observation,
@@ -71,11 +91,11 @@ impl<'g> Episode<'g> {
     }
 
     /// Changes the state; says whether other commands may be admissible now.
-    fn apply(&mut self, action: Action) -> bool {
+    fn apply(&mut self, game: &Game, action: Action) -> bool {
         let state = &mut self.state;
         match action {
             Action::Go(receptacle) => {
-                if let Some(location) = self.game.problem.receptacles[receptacle].location {
+                if let Some(location) = game.problem.receptacles[receptacle].location {
                     state.location = location;
                 }
             }

@@ -20,6 +20,7 @@
 mod agent;
 mod commands;
 mod data;
+mod environment;
 mod episode;
 mod error;
 mod game;
@@ -34,6 +35,7 @@ mod text;
 
 pub use agent::{Player, View};
 pub use data::{Split, visit_games};
+pub use environment::{ACTIONS_MAX, Alfworld};
 pub use episode::{Episode, Step};
 pub use error::LoadError;
 pub use game::Game;

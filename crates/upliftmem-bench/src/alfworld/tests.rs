@@ -31,12 +31,22 @@ const PROBLEM: &str = "(define (problem small)
   (and (inReceptacle ?o ?r) (objectType ?o MugType) (receptacleType ?r ShelfType)))))))";
 
 fn file(problem: &str) -> Vec<u8> {
-    let json = serde_json::json!({"pddl_problem": problem, "grammar": GRAMMAR, "walkthrough": ["look"]});
+    let walkthrough = [
+        "go to drawer 1",
+        "open drawer 1",
+        "take mug 1 from drawer 1",
+        "move mug 1 to shelf 1",
+    ];
+    let json = serde_json::json!({"pddl_problem": problem, "grammar": GRAMMAR, "walkthrough": walkthrough});
     serde_json::to_vec(&json).unwrap()
 }
 
 fn read(problem: &str) -> Result<Game, LoadError> {
     Game::from_json("small", "small.tw-pddl", &file(problem))
+}
+
+pub(super) fn small_game() -> Game {
+    read(PROBLEM).unwrap()
 }
 
 #[test]

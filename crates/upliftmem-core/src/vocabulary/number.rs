@@ -50,6 +50,13 @@ numbers! {
     Uplift, "uplift", finite;
 }
 
+impl Performance {
+    /// Nothing of the task was done.
+    pub const FAILURE: Self = Self(0.0);
+    /// The task was done in full.
+    pub const SUCCESS: Self = Self(1.0);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
