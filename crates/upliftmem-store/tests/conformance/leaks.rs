@@ -170,13 +170,28 @@ async fn try_everything(store: &TestStore, scope: &Scope) -> BTreeSet<&'static s
         metadata: Some(serde_json::Map::new()),
         expires_at: Some(Some(at(1))),
     };
-    assert!(store.change_memory(scope, first, change).await.is_err());
+    assert!(
+        store
+            .change_memory(scope, at(2_000), first, change)
+            .await
+            .is_err()
+    );
     tried.insert("quarantine_memory");
-    assert!(store.quarantine_memory(scope, first, "x").await.is_err());
+    assert!(
+        store
+            .quarantine_memory(scope, at(2_000), first, "x")
+            .await
+            .is_err()
+    );
     tried.insert("release_memory");
-    assert!(store.release_memory(scope, first).await.is_err());
+    assert!(store.release_memory(scope, at(2_000), first).await.is_err());
     tried.insert("supersede_memory");
-    assert!(store.supersede_memory(scope, first, memory_id(2)).await.is_err());
+    assert!(
+        store
+            .supersede_memory(scope, at(2_000), first, memory_id(2))
+            .await
+            .is_err()
+    );
     tried.insert("delete_memory");
     assert!(!store.delete_memory(scope, first).await.unwrap());
     tried.insert("expire_memories");

@@ -1,6 +1,7 @@
 //! `bench`: measurements that anyone can repeat.
 
 mod lm;
+mod queue;
 mod serve;
 
 use anyhow::Result;
@@ -20,6 +21,8 @@ enum What {
     Scorer(lm::ScorerArguments),
     /// Train an adapter on a world with text, and rank sets before and after.
     Lora(lm::LoraArguments),
+    /// Executions a second that workers get through when executing takes no time.
+    Queue(queue::QueueArguments),
     /// Searches a second and their latency, in a store of its own.
     Serve(serve::ServeArguments),
 }
@@ -30,6 +33,7 @@ pub(crate) async fn bench(arguments: BenchArguments, config: Config, output: Out
             tokio::task::spawn_blocking(move || lm::scorer(&arguments, output)).await?
         }
         What::Lora(arguments) => tokio::task::spawn_blocking(move || lm::lora(&arguments, output)).await?,
+        What::Queue(arguments) => queue::queue(&arguments, &config, output).await,
         What::Serve(arguments) => serve::serve(&arguments, &config, output).await,
     }
 }
