@@ -8,7 +8,7 @@ use upliftmem_store::*;
 use crate::{files::exported, journal::one_of_each, support::*};
 
 /// Methods that take no scope because they touch no row.
-const WITHOUT_ROWS: [&str; 1] = ["limits"];
+const WITHOUT_ROWS: [&str; 3] = ["limits", "watch", "clock"];
 
 const KINDS: [ExportKind; 5] = [
     ExportKind::Memories,
@@ -204,6 +204,15 @@ async fn try_everything(store: &TestStore, scope: &Scope) -> BTreeSet<&'static s
             .unwrap(),
         []
     );
+    tried.insert("lease_of");
+    let leased = store
+        .lease_of(scope, at(9_999), lease_request("thief", 9), "executor")
+        .await;
+    assert_eq!(leased.unwrap(), []);
+    tried.insert("settled");
+    assert_eq!(store.settled(scope, &[rollout]).await.unwrap(), []);
+    tried.insert("lead");
+    assert!(store.lead(scope, "run").await.unwrap().is_some());
     tried.insert("heartbeat");
     assert!(
         store
