@@ -10,7 +10,7 @@ use std::{
         mpsc,
     },
     thread::JoinHandle,
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
 use axum::http::{HeaderMap, Method, StatusCode};
@@ -48,7 +48,9 @@ impl Traces {
         let collector = Collector {
             url: settings.otlp_url.clone(),
             headers,
+            // As everywhere: the environment names no proxy.
             agent: ureq::Agent::config_builder()
+                .proxy(None)
                 .timeout_global(Some(PATIENCE))
                 .build()
                 .into(),
@@ -220,8 +222,10 @@ impl Collector {
         let mut told = false;
         while let Ok(first) = spans.recv() {
             let mut together = vec![first];
+            // However many come, the first waits no longer than this.
+            let until = Instant::now() + TOGETHER;
             while together.len() < TOGETHER_MAX
-                && let Ok(next) = spans.recv_timeout(TOGETHER)
+                && let Ok(next) = spans.recv_timeout(until.saturating_duration_since(Instant::now()))
             {
                 together.push(next);
             }

@@ -6,7 +6,7 @@
 use std::{
     collections::BTreeSet,
     sync::{Mutex, OnceLock, PoisonError, Weak, mpsc},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use postgres::{Client, fallible_iterator::FallibleIterator};
@@ -100,7 +100,9 @@ fn tell(pool: &Weak<Pool>, topics: &mpsc::Receiver<Topic>) {
     let mut connected: Option<(Client, String)> = None;
     while let Ok(first) = topics.recv() {
         let mut together = BTreeSet::from([first.as_str()]);
-        while let Ok(next) = topics.recv_timeout(TOGETHER) {
+        // However many come, the first waits no longer than this.
+        let until = Instant::now() + TOGETHER;
+        while let Ok(next) = topics.recv_timeout(until.saturating_duration_since(Instant::now())) {
             together.insert(next.as_str());
             if together.len() == Topic::ALL.len() {
                 break;
