@@ -3,6 +3,7 @@
 
 mod clients;
 mod dashboard;
+mod deploy;
 mod generated;
 mod housekeeping;
 mod layers;
@@ -29,11 +30,13 @@ commands
   clients       MCP's SDK, mem0's client and schemathesis against the server (Python, set up under target/)
   clients-all   the same clients with many more cases
   python        the Python client: style, types, tests against the program (Python 3.10, set up under target/)
+  deploy        do Kubernetes and Compose know every field of deploy/? (Python, set up under target/)
   dashboard     is web/dist what web/ builds, and does every page work? (Node.js, npm; installs Chromium)
 
   generate      writes the text that `generated` checks
   postgres -- COMMAND...
                 runs a command with UPLIFTMEM_TEST_POSTGRES naming a throw-away PostgreSQL with pgvector
+  soak          50 faults: workers, replicas, trainers and the database are killed while a run goes on
   soak-store    kills a writing process 200 times on each database and compares with a model
 ";
 
@@ -47,6 +50,7 @@ fn main() -> ExitCode {
         }
         ["generate"] => return exit(generated::write(&steps::workspace_root())),
         ["postgres", "--", ..] => return exit(postgres::run(&command[2..])),
+        ["soak"] => return exit(postgres::soak()),
         ["soak-store"] => return exit(postgres::soak_store()),
         ["ci"] => steps::ALL.iter().collect(),
         ["ci", "--all"] => steps::ALL.iter().chain(steps::SLOW).collect(),

@@ -82,6 +82,23 @@ pub(crate) fn soak_store() -> Result<()> {
     run(&command)
 }
 
+/// `cargo xtask soak`: fifty things happen to workers, replicas, trainers and the database of a training run.
+pub(crate) fn soak() -> Result<()> {
+    let rounds = std::env::var("UPLIFTMEM_FAULT_ROUNDS").unwrap_or_else(|_| "50".into());
+    let postgres = start()?;
+    let status = Command::new("cargo")
+        .args(["test", "-p", "upliftmem", "--test", "faults", "--", "--nocapture"])
+        .env("UPLIFTMEM_TEST_POSTGRES", &postgres.url)
+        .env("UPLIFTMEM_TEST_POSTGRES_RESTART", postgres.restart())
+        .env("UPLIFTMEM_FAULT_ROUNDS", rounds)
+        .status()?;
+    if status.success() {
+        Ok(())
+    } else {
+        Err(format!("the soak failed: {status}; the seed above it shows it again").into())
+    }
+}
+
 /// Starts a server as an unprivileged user and waits until it answers.
 pub(crate) fn start() -> Result<RunningPostgres> {
     let installation = match local_installation() {
@@ -155,6 +172,22 @@ impl RunningPostgres {
             }
             std::thread::sleep(Duration::from_millis(50));
         }
+    }
+
+    /// A command that restarts the server at once, as a crash would.
+    fn restart(&self) -> String {
+        let mut command = self.installation.command("pg_ctl", self.user);
+        command
+            .args(["restart", "-m", "immediate", "-w", "-t", "30", "-s", "-D"])
+            .arg(self.directory.join("data"))
+            .arg("-l")
+            .arg(self.directory.join("log"));
+        let words = std::iter::once(command.get_program()).chain(command.get_args());
+        let words: Vec<String> = words
+            .map(|word| format!("'{}'", word.to_string_lossy()))
+            .collect();
+        // The server that comes must not end with the shell that started it.
+        words.join(" ").replace("'--pdeathsig=INT' ", "")
     }
 
     fn log(&self) -> String {

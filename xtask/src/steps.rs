@@ -6,7 +6,7 @@ use std::{
     time::Instant,
 };
 
-use crate::{clients, dashboard, generated, housekeeping, layers, postgres, python};
+use crate::{clients, dashboard, deploy, generated, housekeeping, layers, postgres, python};
 
 /// One thing that must hold.
 pub(crate) struct Step {
@@ -77,6 +77,10 @@ pub(crate) const SLOW: &[Step] = &[
     Step {
         name: "python",
         check: Check::Function(python::check),
+    },
+    Step {
+        name: "deploy",
+        check: Check::Function(deploy::check),
     },
     Step {
         name: "dashboard",

@@ -6,6 +6,7 @@
 //! tasks, and an [`Embedder`](upliftmem_scorer::embedder::Embedder).
 
 mod acquire;
+mod clock;
 mod error;
 mod evaluate;
 mod journal;
@@ -23,6 +24,7 @@ mod state;
 mod texts;
 mod train;
 mod trends;
+mod work;
 
 pub use acquire::{Chosen, Plan, Scene, plan};
 pub use error::{Error, Result};
@@ -45,3 +47,4 @@ pub use state::{Labelled, Learned, RunState};
 pub use texts::{KnownMemory, KnownTask, Offer, Texts, inputs, store_generation};
 pub use train::{OnProgress, Progress, RunEnd, Trained, Trainer, TrainingReport};
 pub use trends::{CalibrationBin, CalibrationReport, UpliftPoint, calibration_report, uplift_over_time};
+pub use work::{Pause, WorkReport, Worker, WorkerSettings};

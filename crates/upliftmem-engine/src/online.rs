@@ -15,6 +15,9 @@ use upliftmem_store::{
 
 use crate::{error::Result, seeds::Seeds};
 
+/// What the batches of a server are marked with.
+pub(crate) const ONLINE: &str = "online";
+
 /// How an episode went.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OutcomeReport {
@@ -166,6 +169,72 @@ impl Outcomes {
         Ok(Learnt::Label { uplift })
     }
 
+    /// Learns from those of these executions that a server asked for: references and probes of its batches. A training
+    /// run learns from its own by itself.
+    pub async fn learn_asked_for(&self, done: Vec<(Rollout, Outcome)>) -> Result<()> {
+        let mut probes = None;
+        for (rollout, outcome) in done {
+            let asked_for = match rollout.purpose {
+                Purpose::Reference => rollout.id == self.reference_rollout(rollout.task).id,
+                Purpose::Probe => {
+                    if probes.is_none() {
+                        probes = Some(self.planned_probes().await?);
+                    }
+                    probes.as_ref().is_some_and(|probes| probes.contains(&rollout.id))
+                }
+                _ => false,
+            };
+            if asked_for {
+                self.learn(rollout, outcome).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The probes of the latest batches that a server planned.
+    async fn planned_probes(&self) -> Result<BTreeSet<RolloutId>> {
+        /// Batches that may still be executed.
+        const BATCHES_MAX: usize = 8;
+        let batches = self
+            .store
+            .latest_entries(&self.scope, EntryKind::ProbeBatch, None, BATCHES_MAX)
+            .await?;
+        let mut probes = BTreeSet::new();
+        for found in batches {
+            if let JournalEntry::ProbeBatch(record) = found.entry
+                && record.decision.get("origin").and_then(Value::as_str) == Some(ONLINE)
+            {
+                probes.extend(record.probes.iter().map(|probe| probe.rollout));
+            }
+        }
+        Ok(probes)
+    }
+
+    /// Learns from those of these that are completed and taught nothing yet; says how many.
+    pub(crate) async fn learn_completed(&self, rollouts: &[RolloutId]) -> Result<usize> {
+        let mut count = 0;
+        for some in rollouts.chunks(self.store.limits().page_rows_max) {
+            for (ticket, outcome) in self.store.settled(&self.scope, some).await? {
+                let Some(outcome) = outcome else { continue };
+                let name = self.seeds().observation(ticket.rollout.id).to_string();
+                let known = self
+                    .store
+                    .entry(&self.scope, EntryKind::Observation, &name)
+                    .await?;
+                if known.is_none() {
+                    self.learn(ticket.rollout, outcome).await?;
+                    count += 1;
+                }
+            }
+        }
+        Ok(count)
+    }
+
+    fn reference_rollout(&self, task: TaskId) -> Rollout {
+        self.seeds()
+            .rollout(Purpose::Reference, (0, 0), &self.agent, task, &MemorySet::EMPTY)
+    }
+
     async fn append(&self, entries: Vec<JournalEntry>) -> Result<()> {
         self.store.append(&self.scope, Timestamp::now(), entries).await?;
         Ok(())
@@ -195,11 +264,8 @@ impl Outcomes {
 
     /// Asks for an execution without memory; says whether it was not asked for before.
     pub(crate) async fn request_reference(&self, task: TaskId) -> Result<bool> {
-        let rollout = self
-            .seeds()
-            .rollout(Purpose::Reference, (0, 0), &self.agent, task, &MemorySet::EMPTY);
         let ticket = NewTicket {
-            rollout,
+            rollout: self.reference_rollout(task),
             attempts_max: self.attempts_max,
         };
         let new = self

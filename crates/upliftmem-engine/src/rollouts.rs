@@ -11,18 +11,19 @@ use tokio::task::JoinSet;
 use upliftmem_agent::{Execution, ExecutionRequest, Executor, ExecutorError, MemoryText};
 use upliftmem_core::{Outcome, Rollout, RolloutId, Task, TaskId, Utility, UtilityRule};
 use upliftmem_store::{
-    AfterFailure, ExecutionReport, Lease, LeaseRequest, LeasedTicket, NewTicket, Scope, Store, TicketState,
-    Timestamp,
+    AfterFailure, Error as StoreError, ExecutionReport, Lease, LeaseRequest, LeasedTicket, NewTicket, Scope,
+    Store, TicketState, Timestamp, Topic,
 };
 
 use crate::{
+    clock::StoreClock,
     error::{Error, Result},
     settings::ExecutionSettings,
     texts::Texts,
 };
 
-/// How long to wait before looking again whether others have finished what is wanted.
-const POLL: Duration = Duration::from_millis(200);
+/// How long to wait for word that others have finished something, before looking anyway.
+const POLL: Duration = Duration::from_millis(500);
 
 /// How an execution that was wanted ended.
 #[derive(Debug, Clone, PartialEq)]
@@ -98,8 +99,11 @@ impl Rollouts {
                 .await?;
         }
         let mut running: JoinSet<Ended> = JoinSet::new();
+        let mut watch = self.store.watch();
+        let mut clock = StoreClock::default();
         while !open.is_empty() {
-            self.start_more(&mut running, tasks).await?;
+            clock.look(self.store.as_ref()).await?;
+            self.start_more(&mut running, tasks, clock).await?;
             let ended = match running.join_next().await {
                 Some(first) => {
                     let mut ended = vec![joined(first)?];
@@ -110,7 +114,7 @@ impl Rollouts {
                 }
                 // Others hold what is still wanted.
                 None => {
-                    tokio::time::sleep(POLL).await;
+                    watch.heard(Topic::Reports, POLL).await;
                     let elsewhere = self.elsewhere(&open).await?;
                     on_settled(elsewhere.len());
                     for (id, end) in elsewhere {
@@ -120,7 +124,7 @@ impl Rollouts {
                     continue;
                 }
             };
-            for (id, end) in self.report(ended).await? {
+            for (id, end) in self.report(ended, clock).await? {
                 if open.remove(&id) {
                     settled.insert(id, end);
                     on_settled(1);
@@ -139,29 +143,33 @@ impl Rollouts {
     /// Those of these that have ended, whoever ran them.
     async fn elsewhere(&self, open: &BTreeSet<RolloutId>) -> Result<BTreeMap<RolloutId, Settled>> {
         let mut found = BTreeMap::new();
-        for &id in open {
-            let Some(ticket) = self.store.ticket(&self.scope, id).await? else {
-                continue;
-            };
-            match ticket.state {
-                TicketState::Completed => {
-                    if let Some(stored) = self.store.report(&self.scope, id).await? {
-                        found.insert(id, Settled::Done(stored.report.outcome));
+        let open: Vec<RolloutId> = open.iter().copied().collect();
+        for some in open.chunks(self.store.limits().page_rows_max) {
+            for (ticket, outcome) in self.store.settled(&self.scope, some).await? {
+                let id = ticket.rollout.id;
+                match (ticket.state, outcome) {
+                    (TicketState::Completed, Some(outcome)) => {
+                        found.insert(id, Settled::Done(outcome));
                     }
+                    (TicketState::Failed, _) => {
+                        let reason = ticket.last_error.unwrap_or_else(|| "no attempt came back".into());
+                        found.insert(id, Settled::Failed(reason));
+                    }
+                    (TicketState::Completed | TicketState::Waiting | TicketState::Leased, _) => {}
                 }
-                TicketState::Failed => {
-                    let reason = ticket.last_error.unwrap_or_else(|| "no attempt came back".into());
-                    found.insert(id, Settled::Failed(reason));
-                }
-                TicketState::Waiting | TicketState::Leased => {}
             }
         }
         Ok(found)
     }
 
     /// Takes as many tickets as may run at once.
-    async fn start_more(&self, running: &mut JoinSet<Ended>, tasks: &BTreeMap<TaskId, Task>) -> Result<()> {
-        let free = self.settings.concurrency.max(1).saturating_sub(running.len());
+    async fn start_more(
+        &self,
+        running: &mut JoinSet<Ended>,
+        tasks: &BTreeMap<TaskId, Task>,
+        clock: StoreClock,
+    ) -> Result<()> {
+        let free = self.settings.concurrency.saturating_sub(running.len());
         if free == 0 {
             return Ok(());
         }
@@ -171,10 +179,14 @@ impl Rollouts {
             duration: Duration::from_secs(self.settings.lease_seconds),
             purpose: None,
         };
-        for ticket in self.store.lease(&self.scope, Timestamp::now(), request).await? {
+        let leased = self
+            .store
+            .lease_of(&self.scope, clock.now(), request, self.executor.name())
+            .await?;
+        for ticket in leased {
             let request = self.request(&ticket.rollout, tasks).await?;
             let executor = Arc::clone(&self.executor);
-            let alive = self.keep_alive(ticket.lease);
+            let alive = self.keep_alive(ticket.lease, clock);
             running.spawn(async move {
                 let end = match request {
                     Ok(request) => tokio::select! {
@@ -190,14 +202,18 @@ impl Rollouts {
     }
 
     /// Says again and again that an execution is under way.
-    fn keep_alive(&self, lease: Lease) -> impl Future<Output = Infallible> + Send + 'static {
+    fn keep_alive(
+        &self,
+        lease: Lease,
+        clock: StoreClock,
+    ) -> impl Future<Output = Infallible> + Send + 'static {
         let (store, scope) = (Arc::clone(&self.store), self.scope.clone());
         let duration = Duration::from_secs(self.settings.lease_seconds);
         async move {
             loop {
                 tokio::time::sleep(duration / 3).await;
                 // If it fails, the lease runs out, and whoever gets the ticket next is told apart from this one.
-                let _ = store.heartbeat(&scope, Timestamp::now(), lease, duration).await;
+                let _ = store.heartbeat(&scope, clock.now(), lease, duration).await;
             }
         }
     }
@@ -237,7 +253,7 @@ impl Rollouts {
     }
 
     /// Makes ended executions durable, those that ended together in one transaction; says which of them are over.
-    async fn report(&self, ended: Vec<Ended>) -> Result<Vec<(RolloutId, Settled)>> {
+    async fn report(&self, ended: Vec<Ended>, clock: StoreClock) -> Result<Vec<(RolloutId, Settled)>> {
         let mut over = Vec::new();
         let mut done = Vec::new();
         let mut unavailable = None;
@@ -254,19 +270,21 @@ impl Rollouts {
                     continue;
                 }
             };
-            let after = self.store.fail(&self.scope, ticket.lease, &failed).await?;
-            if after == AfterFailure::GivenUp {
-                over.push((ticket.rollout.id, Settled::Failed(failed)));
+            match self.store.fail(&self.scope, ticket.lease, &failed).await {
+                Ok(AfterFailure::GivenUp) => over.push((ticket.rollout.id, Settled::Failed(failed))),
+                Ok(AfterFailure::WillRetry) | Err(StoreError::Conflict { .. }) => {}
+                Err(error) => return Err(error.into()),
             }
         }
         let outcomes: Vec<Outcome> = done.iter().map(|(_, report)| report.outcome).collect();
-        let completed = self
-            .store
-            .complete_many(&self.scope, Timestamp::now(), done)
-            .await?;
+        let completed = self.store.complete_many(&self.scope, clock.now(), done).await?;
         for (completion, outcome) in completed.into_iter().zip(outcomes) {
-            completion?;
-            over.push((outcome.rollout, Settled::Done(outcome)));
+            match completion {
+                Ok(_) => over.push((outcome.rollout, Settled::Done(outcome))),
+                // The lease was over, and a worker was first: its outcome counts, and is found where it is looked for.
+                Err(StoreError::Conflict { .. }) => {}
+                Err(error) => return Err(error.into()),
+            }
         }
         // What others brought back at the same time is kept before the bad news is told.
         match unavailable {

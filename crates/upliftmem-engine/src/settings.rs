@@ -117,7 +117,7 @@ impl UtilitySettings {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ExecutionSettings {
-    /// Executions in flight at once.
+    /// Executions in flight at once; 0 leaves them all to workers.
     pub concurrency: usize,
     /// Further attempts after a failed one.
     pub retries: u32,

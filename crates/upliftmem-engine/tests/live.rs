@@ -253,7 +253,7 @@ async fn what_is_brought_is_known_again_and_never_recalled() {
     let found = live.retriever().unwrap().retrieve(request).await.unwrap();
     assert_eq!(found.candidates, 0);
     store
-        .quarantine_memory(live.scope(), first[0].unwrap(), "poison")
+        .quarantine_memory(live.scope(), Timestamp::now(), first[0].unwrap(), "poison")
         .await
         .unwrap();
     assert_eq!(live.bring(&[item("a mug")]).await.unwrap(), [None]);

@@ -6,7 +6,13 @@ use upliftmem_engine::Live;
 use upliftmem_store::{ScopeParts, Store};
 
 use crate::{
-    auth::KeyCache, jobs::Jobs, limits::RateLimiter, metrics::Metrics, settings::ServerSettings,
+    auth::KeyCache,
+    error::{ApiError, Result},
+    jobs::Jobs,
+    limits::RateLimiter,
+    metrics::Metrics,
+    settings::ServerSettings,
+    traces::Traces,
     upstream::Upstream,
 };
 
@@ -26,6 +32,7 @@ pub struct App {
     pub(crate) metrics: Metrics,
     pub(crate) jobs: Jobs,
     pub(crate) upstream: Option<Upstream>,
+    pub(crate) traces: Option<Traces>,
     pub(crate) in_flight: Arc<tokio::sync::Semaphore>,
 }
 
@@ -41,6 +48,8 @@ pub struct Setup {
     pub default_scope: Option<ScopeParts>,
     /// The key of the upstream of chat completions; without one, the caller's own is sent.
     pub upstream_key: Option<String>,
+    /// Headers that go with traces to their collector.
+    pub otlp_headers: Vec<(String, String)>,
 }
 
 impl App {
@@ -56,6 +65,7 @@ impl App {
             metrics: Metrics::new(),
             jobs: Jobs::default(),
             upstream: Upstream::new(&settings, setup.upstream_key),
+            traces: Traces::start(&settings, setup.otlp_headers),
             in_flight: Arc::new(tokio::sync::Semaphore::new(settings.requests_max.max(1))),
             settings,
         })
@@ -65,12 +75,19 @@ impl App {
         self.live.store()
     }
 
-    /// Rows of a page that was asked for.
-    pub(crate) fn rows(&self, asked: Option<usize>) -> usize {
-        let most = self
-            .settings
-            .page_rows_max
-            .min(self.store().limits().page_rows_max - 1);
-        asked.unwrap_or(100).clamp(1, most.max(1))
+    /// Rows of a page that was asked for; what the schema does not allow is refused.
+    pub(crate) fn rows(&self, asked: Option<usize>) -> Result<usize> {
+        let most = self.rows_max();
+        match asked {
+            None => Ok(most.min(100)),
+            Some(rows) if (1..=most).contains(&rows) => Ok(rows),
+            Some(_) => Err(ApiError::invalid("limit", format_args!("ask for 1 to {most}"))),
+        }
+    }
+
+    /// Most rows of a page.
+    pub(crate) fn rows_max(&self) -> usize {
+        let most = self.store().limits().page_rows_max - 1;
+        self.settings.page_rows_max.min(most).max(1)
     }
 }

@@ -19,6 +19,7 @@ use upliftmem_store::{ApiKey, KeyHash, Permission, ScopeParts, Tenancy, Timestam
 use crate::{
     app::Shared,
     error::{ApiError, Code, Result},
+    traces::Trace,
 };
 
 /// How long a key that was looked up is believed; a revoked one stops that much later.
@@ -36,6 +37,8 @@ pub(crate) struct Caller {
     pub(crate) permission: Permission,
     /// Every scope of the caller has these parts.
     pub(crate) tenant: ScopeParts,
+    /// The span of the request.
+    pub(crate) trace: Trace,
 }
 
 impl Caller {
@@ -52,6 +55,7 @@ impl Caller {
             anonymous: true,
             permission: Permission::Admin,
             tenant: ScopeParts::default(),
+            trace: Trace::default(),
         }
     }
 
@@ -66,6 +70,7 @@ impl Caller {
                 user_id: Some(String::new()),
                 ..ScopeParts::default()
             },
+            trace: Trace::default(),
         }
     }
 
@@ -156,6 +161,7 @@ pub(crate) async fn identify(app: &Shared, headers: &HeaderMap) -> Result<Caller
         anonymous: false,
         permission: key.permission,
         tenant: key.tenant,
+        trace: Trace::default(),
     })
 }
 
@@ -166,10 +172,11 @@ pub(crate) async fn authorize(
     next: Next,
 ) -> Response {
     let found = identify(&app, request.headers()).await;
-    let caller = match found.and_then(|caller| caller.require(needed).map(|()| caller)) {
+    let mut caller = match found.and_then(|caller| caller.require(needed).map(|()| caller)) {
         Ok(caller) => caller,
         Err(error) => return error.into_response(),
     };
+    caller.trace = request.extensions().get::<Trace>().cloned().unwrap_or_default();
     if let Err(error) = app.limiter.take(&caller.id) {
         return error.into_response();
     }

@@ -154,7 +154,7 @@ impl From<StoreError> for ApiError {
             StoreError::Invalid(_) | StoreError::Import { .. } => Code::InvalidRequest,
             StoreError::Limit { .. } => Code::LimitExceeded,
             StoreError::NotFound { .. } => Code::NotFound,
-            StoreError::Conflict { .. } => Code::Conflict,
+            StoreError::Conflict { .. } | StoreError::Deposed { .. } => Code::Conflict,
             StoreError::Generation { .. } => Code::GenerationMismatch,
             StoreError::Busy(_) => Code::Overloaded,
             StoreError::Unavailable(problem) => {

@@ -33,7 +33,7 @@ impl JournalQuery {
         scope: &Scope,
         kind: EntryKind,
     ) -> Result<(usize, Vec<Journaled>)> {
-        let (rows, store) = (app.rows(self.limit), app.store());
+        let (rows, store) = (app.rows(self.limit)?, app.store());
         let found = if self.order == Some(ListOrder::Newest) {
             store.latest_entries(scope, kind, self.after, rows + 1).await?
         } else {

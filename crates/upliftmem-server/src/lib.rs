@@ -10,6 +10,7 @@ mod error;
 mod extract;
 mod fence;
 mod idempotency;
+mod inflow;
 mod jobs;
 mod journal;
 mod limits;
@@ -21,6 +22,7 @@ mod routes;
 mod scope;
 mod settings;
 mod table;
+mod traces;
 mod upstream;
 mod wire;
 

@@ -76,7 +76,7 @@ impl RateLimiter {
 }
 
 /// The outermost layer: names the request, turns it away early when there are too many, measures and logs it.
-pub(crate) async fn admit(State(app): State<Shared>, request: Request, next: Next) -> Response {
+pub(crate) async fn admit(State(app): State<Shared>, mut request: Request, next: Next) -> Response {
     let id = request_id(&request);
     let method = request.method().clone();
     let route = request
@@ -84,6 +84,10 @@ pub(crate) async fn admit(State(app): State<Shared>, request: Request, next: Nex
         .get::<MatchedPath>()
         .map_or_else(|| "unmatched".to_owned(), |path| path.as_str().to_owned());
     let span = tracing::info_span!("request", %id, %method, route);
+    let trace = app.traces.as_ref().map(|traces| traces.begin(request.headers()));
+    if let Some(trace) = &trace {
+        request.extensions_mut().insert(trace.clone());
+    }
     let began = Instant::now();
     let mut response = match host_allowed(&app, &request) {
         Err(error) => error.into_response(),
@@ -99,6 +103,9 @@ pub(crate) async fn admit(State(app): State<Shared>, request: Request, next: Nex
     let seconds = began.elapsed().as_secs_f64();
     let status = response.status();
     app.metrics.request(&method, &route, status, seconds);
+    if let (Some(traces), Some(trace)) = (&app.traces, &trace) {
+        traces.end(trace, &id, &method, &route, status);
+    }
     span.in_scope(|| {
         tracing::info!(status = status.as_u16(), milliseconds = seconds * 1e3, "answered");
     });

@@ -88,6 +88,7 @@ pub async fn listen(
     stop: impl Future<Output = ()>,
 ) -> io::Result<()> {
     let graceful = GracefulShutdown::new();
+    let following = tokio::spawn(Arc::clone(&app.live).follow());
     let permits = Arc::new(Semaphore::new(app.settings.connections_max.max(1)));
     let mut stop = std::pin::pin!(stop);
     loop {
@@ -119,6 +120,7 @@ pub async fn listen(
         });
     }
     drop(listening);
+    following.abort();
     let began = Instant::now();
     let patience = Duration::from_secs(app.settings.shutdown_seconds);
     if tokio::time::timeout(patience, graceful.shutdown()).await.is_err() {

@@ -23,6 +23,8 @@ pub(crate) struct Metrics {
     scopes: Option<IntGauge>,
     connections: Option<IntGauge>,
     connections_refused: Option<IntCounter>,
+    waiting: Option<IntGauge>,
+    spans_dropped: Option<IntGauge>,
 }
 
 impl Metrics {
@@ -82,6 +84,20 @@ impl Metrics {
                     "Connections that were closed because there were too many.",
                 ),
             ),
+            waiting: registered(
+                &registry,
+                IntGauge::new(
+                    "upliftmem_tickets_waiting",
+                    "Executions of all scopes that nobody works on: how much there is for workers.",
+                ),
+            ),
+            spans_dropped: registered(
+                &registry,
+                IntGauge::new(
+                    "upliftmem_spans_dropped",
+                    "Spans that the collector of traces did not take.",
+                ),
+            ),
             registry,
         }
     }
@@ -133,10 +149,15 @@ impl Metrics {
     }
 
     /// All numbers as Prometheus reads them.
-    pub(crate) fn text(&self, scopes: usize) -> String {
-        if let Some(gauge) = &self.scopes {
-            gauge.set(i64::try_from(scopes).unwrap_or(i64::MAX));
-        }
+    pub(crate) fn text(&self, scopes: usize, waiting: u64, spans_dropped: u64) -> String {
+        let set = |gauge: &Option<IntGauge>, value: u64| {
+            if let Some(gauge) = gauge {
+                gauge.set(i64::try_from(value).unwrap_or(i64::MAX));
+            }
+        };
+        set(&self.scopes, scopes as u64);
+        set(&self.waiting, waiting);
+        set(&self.spans_dropped, spans_dropped);
         let mut bytes = Vec::new();
         if let Err(error) = TextEncoder::new().encode(&self.registry.gather(), &mut bytes) {
             tracing::warn!(%error, "metrics were not written");
@@ -177,13 +198,14 @@ mod tests {
         metrics.outcome("label");
         metrics.connected(1);
         metrics.refused_connection();
-        let text = metrics.text(3);
+        let text = metrics.text(3, 5, 0);
         for line in [
             r#"upliftmem_requests_total{method="GET",route="/v1/memories",status="200"} 1"#,
             r#"upliftmem_searches_total{answer="abstained"} 1"#,
             r#"upliftmem_memories_total{status="stored"} 1"#,
             "upliftmem_scopes_kept 3",
             "upliftmem_connections 1",
+            "upliftmem_tickets_waiting 5",
         ] {
             assert!(text.contains(line), "{line} is not in\n{text}");
         }

@@ -52,6 +52,12 @@ pub struct ServerSettings {
     pub upstream_key_variable: String,
     /// Seconds for one forwarded request.
     pub upstream_timeout_seconds: u64,
+    /// Where OpenTelemetry traces are sent, as `http://host:4318/v1/traces`; empty sends none.
+    pub otlp_url: String,
+    /// The environment variable with headers for the collector, as `name=value,name=value`.
+    pub otlp_headers_variable: String,
+    /// Whether traces have queries and the memories that were chosen in them.
+    pub otlp_content: bool,
 }
 
 /// When keys are asked for.
@@ -101,6 +107,9 @@ impl Default for ServerSettings {
             upstream_url: String::new(),
             upstream_key_variable: String::new(),
             upstream_timeout_seconds: 300,
+            otlp_url: String::new(),
+            otlp_headers_variable: String::new(),
+            otlp_content: false,
         }
     }
 }

@@ -11,7 +11,7 @@ use axum::{
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use upliftmem_store::Permission;
 
-use crate::{app::Shared, auth::authorize, limits::in_time};
+use crate::{app::Shared, auth::authorize, idempotency::once, limits::in_time};
 
 type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
 
@@ -40,6 +40,8 @@ pub(crate) struct Route {
     pub(crate) scoped: bool,
     /// Whether it may take as long as it takes.
     pub(crate) unhurried: bool,
+    /// Whether its answers are kept for requests with an idempotency key.
+    pub(crate) kept: bool,
     handler: MethodRouter<Shared>,
 }
 
@@ -49,6 +51,7 @@ impl Route {
         H: Handler<T, Shared>,
         T: 'static,
     {
+        let kept = method != Method::GET;
         let filter = MethodFilter::try_from(method.clone()).unwrap_or(MethodFilter::GET);
         Self {
             method,
@@ -63,6 +66,7 @@ impl Route {
             answers: Answers::Other("application/json"),
             scoped: false,
             unhurried: false,
+            kept,
             handler: on(filter, handler),
         }
     }
@@ -110,6 +114,12 @@ impl Route {
         self
     }
 
+    /// Its answers are not kept: they are secret, or endless, or repeating it does no harm.
+    pub(crate) const fn not_kept(mut self) -> Self {
+        self.kept = false;
+        self
+    }
+
     pub(crate) const fn unhurried(mut self) -> Self {
         self.unhurried = true;
         self
@@ -135,6 +145,10 @@ pub(crate) fn router(app: &Shared, routes: Vec<Route>) -> Router<Shared> {
     let mut router = Router::new();
     for route in routes {
         let mut handler = route.handler;
+        if route.kept {
+            let state = (app.clone(), route.id);
+            handler = handler.route_layer(from_fn_with_state(state, once));
+        }
         if !route.unhurried {
             handler = handler.route_layer(from_fn_with_state(app.clone(), in_time));
         }

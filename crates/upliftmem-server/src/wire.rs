@@ -153,7 +153,7 @@ impl MemoryView {
             provenance: stored.provenance,
             quarantine_reason: stored.quarantine_reason,
             superseded_by: stored.superseded_by.map(Id::of),
-            updated_at: created_at.clone(),
+            updated_at: stored.updated_at.map_or_else(|| created_at.clone(), moment),
             created_at,
             expires_at: stored.expires_at.map(moment),
             scope: parts.into(),

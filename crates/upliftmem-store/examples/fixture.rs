@@ -2,9 +2,9 @@
 //!
 //! ```text
 //! cargo run -p upliftmem-store --example fixture -- sqlite new.db
-//! sqlite3 new.db .dump > crates/upliftmem-store/fixtures/v3_sqlite.sql
-//! cargo run -p upliftmem-store --example fixture -- postgres postgresql://... fixture_v3
-//! pg_dump --no-owner --inserts --schema=fixture_v3 postgresql://... > crates/upliftmem-store/fixtures/v3_postgres.sql
+//! sqlite3 new.db .dump > crates/upliftmem-store/fixtures/v4_sqlite.sql
+//! cargo run -p upliftmem-store --example fixture -- postgres postgresql://... fixture_v4
+//! pg_dump --no-owner --inserts --schema=fixture_v4 postgresql://... > crates/upliftmem-store/fixtures/v4_postgres.sql
 //! ```
 //!
 //! A dump is made when a schema version is released, and never again; `tests/conformance/schema.rs` upgrades it.
@@ -53,7 +53,7 @@ async fn fill(store: &dyn Store) -> Result<(), Failure> {
     }
     store.add_memories(&scope, now, memories).await?;
     store
-        .supersede_memory(&scope, MemoryId::from_u128(1), MemoryId::from_u128(2))
+        .supersede_memory(&scope, now, MemoryId::from_u128(1), MemoryId::from_u128(2))
         .await?;
     store
         .put_tasks(&scope, vec![Task::new("t", "find the mug")])

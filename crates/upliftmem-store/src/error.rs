@@ -92,6 +92,20 @@ pub enum Error {
         supported: i64,
     },
 
+    /// Another process leads now; what this one wanted to write is refused.
+    #[error(
+        "{name} is led by another process (token {now}, this one had {token}); nothing was written: stop, or wait to \
+         lead again"
+    )]
+    Deposed {
+        /// What was led.
+        name: String,
+        /// The token of the write.
+        token: u64,
+        /// The token of whoever leads.
+        now: u64,
+    },
+
     /// A row can not be understood.
     #[error("the store is damaged: {0}; restore a backup")]
     Corrupt(String),
@@ -130,6 +144,7 @@ impl Error {
             | Self::NotFound { .. }
             | Self::Conflict { .. }
             | Self::Generation { .. }
+            | Self::Deposed { .. }
             | Self::Import { .. } => Actor::Caller,
             Self::Busy(_) => Actor::Retry,
             Self::Unavailable(_)

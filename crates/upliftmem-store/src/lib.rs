@@ -31,6 +31,7 @@ mod error;
 mod files;
 mod index;
 mod journal;
+mod leadership;
 mod lexical;
 mod limits;
 mod memory;
@@ -38,6 +39,7 @@ mod postgres;
 mod recall;
 mod reembed;
 mod scope;
+mod signals;
 mod sql;
 mod sqlite;
 mod store;
@@ -55,6 +57,7 @@ pub use journal::{
     EntryKind, JournalEntry, JournalFilter, Journaled, ProbeBatchRecord, ProbeRecord, RecordedPath,
     RetrievalRecord, ScorerVersion, TrainingEvent,
 };
+pub use leadership::Leadership;
 pub use limits::StoreLimits;
 pub use memory::{
     ItemResult, ItemStatus, MemoryChange, MemoryFilter, MemoryStatus, NewMemory, StoredMemory,
@@ -64,10 +67,11 @@ pub use postgres::{PostgresPlace, open_postgres};
 pub use recall::{Hit, Recall, RecallMode, RecallQuery};
 pub use reembed::{EmbedTexts, ReembedProgress, reembed};
 pub use scope::{SCOPE_PART_BYTES_MAX, Scope, ScopeParts};
+pub use signals::{Topic, Watch};
 pub use sql::migrations::SCHEMA_VERSION;
 pub use sqlite::{SqlitePlace, open_sqlite};
 pub use store::{ProgressReport, Store};
-pub use tenancy::{ApiKey, KeyHash, Permission, Tenancy};
+pub use tenancy::{AnswerKey, ApiKey, Claim, KeptAnswer, KeyHash, Permission, Tenancy};
 pub use ticket::{
     AfterFailure, Completion, ExecutionReport, Lease, LeaseRequest, LeasedTicket, NewTicket, StoredReport,
     Ticket, TicketFilter, TicketState,

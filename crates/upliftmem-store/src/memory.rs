@@ -60,6 +60,8 @@ pub struct StoredMemory {
     pub quarantine_reason: Option<String>,
     /// When it was written.
     pub created_at: Timestamp,
+    /// When its status or what is noted beside its text was last changed, if ever.
+    pub updated_at: Option<Timestamp>,
     /// From when on it is not recalled, if ever.
     pub expires_at: Option<Timestamp>,
     /// The memory that took its place.

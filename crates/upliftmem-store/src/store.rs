@@ -3,13 +3,14 @@
 use std::{io::Write, time::Duration};
 
 use async_trait::async_trait;
-use upliftmem_core::{Ledger, MemoryId, Rollout, RolloutId, Task, TaskId};
+use upliftmem_core::{Ledger, MemoryId, Outcome, Rollout, RolloutId, Task, TaskId};
 
 use crate::{
     AfterFailure, Completion, EmbedderGeneration, EntryKind, ExecutionReport, ExportKind, ImportSource,
-    ImportSummary, ItemResult, JournalEntry, JournalFilter, Journaled, Lease, LeaseRequest, LeasedTicket,
-    MemoryChange, MemoryFilter, NewMemory, NewTicket, Recall, RecallQuery, ReembedProgress, Scope,
-    StoreLimits, StoredMemory, StoredReport, Tenancy, Ticket, TicketFilter, Timestamp, error::Result,
+    ImportSummary, ItemResult, JournalEntry, JournalFilter, Journaled, Leadership, Lease, LeaseRequest,
+    LeasedTicket, MemoryChange, MemoryFilter, NewMemory, NewTicket, Recall, RecallQuery, ReembedProgress,
+    Scope, StoreLimits, StoredMemory, StoredReport, Tenancy, Ticket, TicketFilter, Timestamp, Watch,
+    error::Result,
 };
 
 /// Called with the number of items done so far.
@@ -46,16 +47,34 @@ pub trait Store: Tenancy {
     ) -> Result<Vec<StoredMemory>>;
 
     /// Changes what is noted beside a memory's text. The text itself never changes: labels are about it.
-    async fn change_memory(&self, scope: &Scope, memory: MemoryId, change: MemoryChange) -> Result<()>;
+    async fn change_memory(
+        &self,
+        scope: &Scope,
+        now: Timestamp,
+        memory: MemoryId,
+        change: MemoryChange,
+    ) -> Result<()>;
 
     /// Keeps a memory from being recalled, for this reason.
-    async fn quarantine_memory(&self, scope: &Scope, memory: MemoryId, reason: &str) -> Result<()>;
+    async fn quarantine_memory(
+        &self,
+        scope: &Scope,
+        now: Timestamp,
+        memory: MemoryId,
+        reason: &str,
+    ) -> Result<()>;
 
     /// Lets a quarantined memory be recalled.
-    async fn release_memory(&self, scope: &Scope, memory: MemoryId) -> Result<()>;
+    async fn release_memory(&self, scope: &Scope, now: Timestamp, memory: MemoryId) -> Result<()>;
 
     /// Marks `old` as replaced by `new`.
-    async fn supersede_memory(&self, scope: &Scope, old: MemoryId, new: MemoryId) -> Result<()>;
+    async fn supersede_memory(
+        &self,
+        scope: &Scope,
+        now: Timestamp,
+        old: MemoryId,
+        new: MemoryId,
+    ) -> Result<()>;
 
     /// Removes a memory for good; says whether it was there. Labels about it stay.
     async fn delete_memory(&self, scope: &Scope, memory: MemoryId) -> Result<bool>;
@@ -112,6 +131,19 @@ pub trait Store: Tenancy {
     /// A page of tasks, by id.
     async fn list_tasks(&self, scope: &Scope, after: Option<TaskId>, rows: usize) -> Result<Vec<Task>>;
 
+    // Processes beside each other
+
+    /// Leads something in the scope, if nobody does. The lock is lost with the process or its connection; whoever leads
+    /// next gets a higher token, and what is written with an earlier one is refused.
+    async fn lead(&self, scope: &Scope, name: &str) -> Result<Option<Leadership>>;
+
+    /// Hears what is written from now on, so that nobody has to look again and again.
+    fn watch(&self) -> Watch;
+
+    /// What time it is where leases are compared: the database's own clock, where there is one, so that machines whose
+    /// clocks are apart agree on when a lease ends.
+    async fn clock(&self) -> Result<Timestamp>;
+
     // Tickets and reports
 
     /// Asks for executions, all or none; says how many are new.
@@ -119,6 +151,15 @@ pub trait Store: Tenancy {
 
     /// Hands out the oldest tickets that nobody holds, expired leases included.
     async fn lease(&self, scope: &Scope, now: Timestamp, request: LeaseRequest) -> Result<Vec<LeasedTicket>>;
+
+    /// [`Self::lease`] of tickets that are for this executor.
+    async fn lease_of(
+        &self,
+        scope: &Scope,
+        now: Timestamp,
+        request: LeaseRequest,
+        executor: &str,
+    ) -> Result<Vec<LeasedTicket>>;
 
     /// Extends a lease to `now + duration`. Refused once the ticket went to someone else.
     async fn heartbeat(&self, scope: &Scope, now: Timestamp, lease: Lease, duration: Duration) -> Result<()>;
@@ -160,6 +201,9 @@ pub trait Store: Tenancy {
         rollout: Rollout,
         report: ExecutionReport,
     ) -> Result<Completion>;
+
+    /// Those of these tickets that the scope has, each with its outcome if it has one, in no order.
+    async fn settled(&self, scope: &Scope, rollouts: &[RolloutId]) -> Result<Vec<(Ticket, Option<Outcome>)>>;
 
     /// The ticket of a rollout.
     async fn ticket(&self, scope: &Scope, rollout: RolloutId) -> Result<Option<Ticket>>;

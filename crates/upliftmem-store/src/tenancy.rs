@@ -79,6 +79,37 @@ pub struct ApiKey {
     pub revoked_at: Option<Timestamp>,
 }
 
+/// A request that may come again: by whose key it is known, and what it asks for. Both are hashes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AnswerKey {
+    /// The caller, the operation and the caller's key for it.
+    pub key: [u8; 32],
+    /// Everything that was asked.
+    pub request: [u8; 32],
+}
+
+/// An answer that is given again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeptAnswer {
+    /// Its status.
+    pub status: u16,
+    /// Its body.
+    pub body: String,
+}
+
+/// What became of the wish to answer a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Claim {
+    /// It is the caller's to do, and to settle.
+    Granted,
+    /// It was done; this is the answer.
+    Answered(KeptAnswer),
+    /// Someone is doing it.
+    Underway,
+    /// The key was used for something else.
+    OtherRequest,
+}
+
 /// Who may call, and which scopes are theirs.
 #[async_trait]
 pub trait Tenancy: Send + Sync {
@@ -100,4 +131,25 @@ pub trait Tenancy: Send + Sync {
 
     /// The tenant's scope that has a memory.
     async fn scope_of_memory(&self, tenant: &ScopeParts, memory: MemoryId) -> Result<Option<Scope>>;
+
+    /// The tenant's scopes in which tickets can be handed out, at most so many.
+    async fn scopes_with_tickets(
+        &self,
+        tenant: &ScopeParts,
+        now: Timestamp,
+        rows: usize,
+    ) -> Result<Vec<Scope>>;
+
+    /// Tickets of all scopes that nobody holds: how much there is to do.
+    async fn waiting_tickets(&self) -> Result<u64>;
+
+    /// Takes the right to answer a request that may come again. A claim from before `abandoned` that was never
+    /// settled is given anew.
+    async fn claim_answer(&self, key: &AnswerKey, now: Timestamp, abandoned: Timestamp) -> Result<Claim>;
+
+    /// Keeps the answer of a request that was claimed; without one, the request may be claimed again.
+    async fn settle_answer(&self, key: &AnswerKey, now: Timestamp, answer: Option<KeptAnswer>) -> Result<()>;
+
+    /// Forgets answers from before a moment; says how many.
+    async fn forget_answers(&self, before: Timestamp) -> Result<u64>;
 }

@@ -10,14 +10,16 @@ use upliftmem_bench::{
 };
 use upliftmem_core::Task;
 use upliftmem_engine::{
-    BelievingScorer, Labelled, Live, LiveSettings, ReferencePolicy, Retriever, Rollouts, Texts, Trainer,
-    active_scorer, labels_of,
+    BelievingScorer, Error as EngineError, Labelled, Live, LiveSettings, Pause, ReferencePolicy, Retriever,
+    Rollouts, Texts, Trainer, active_scorer, labels_of,
 };
 use upliftmem_scorer::{
     embedder::{Embedder, HashEmbedder, HttpEmbedder, HttpSettings},
     models::{ModelLibrary, open_directory},
 };
-use upliftmem_store::{PostgresPlace, Scope, SqlitePlace, Store, StoreLimits, open_postgres, open_sqlite};
+use upliftmem_store::{
+    Error as StoreError, PostgresPlace, Scope, SqlitePlace, Store, StoreLimits, open_postgres, open_sqlite,
+};
 
 use crate::{
     config::{Config, EmbedderKind, ExecutorKind},
@@ -56,6 +58,47 @@ impl Context {
             texts,
             embedder,
         })
+    }
+
+    /// [`Self::open`] for what runs for long: a database server that is away is waited for.
+    pub(crate) async fn open_patiently(config: Config, output: Output) -> Result<Self> {
+        let mut pause = Pause::default();
+        loop {
+            let error = match Self::open(config.clone(), output).await {
+                Ok(context) => return Ok(context),
+                Err(error) if !is_postgres(&config.store.location) => return Err(error),
+                Err(error) => error,
+            };
+            let wait = match error.downcast::<StoreError>() {
+                Ok(error) => {
+                    let error = EngineError::from(error);
+                    let Some(wait) = pause.after(&error) else {
+                        return Err(error.into());
+                    };
+                    tracing::warn!(%error, "waiting for the database");
+                    wait
+                }
+                Err(other) => return Err(other),
+            };
+            tokio::time::sleep(wait).await;
+        }
+    }
+
+    /// The same with another way to the store: one whose writes carry a leader's token.
+    pub(crate) fn through(&self, store: Arc<dyn Store>) -> Self {
+        let texts = Arc::new(Texts::new(
+            Arc::clone(&store),
+            self.scope.clone(),
+            Arc::clone(&self.embedder),
+        ));
+        Self {
+            config: self.config.clone(),
+            output: self.output,
+            store,
+            scope: self.scope.clone(),
+            texts,
+            embedder: Arc::clone(&self.embedder),
+        }
     }
 
     /// The executor that the configuration names.
@@ -153,10 +196,15 @@ impl Context {
     }
 }
 
+/// Whether a store is a database server's.
+pub(crate) fn is_postgres(location: &str) -> bool {
+    location.starts_with("postgres://") || location.starts_with("postgresql://")
+}
+
 /// The store that the configuration names.
 pub(crate) async fn open_store(config: &Config, make: bool) -> Result<Arc<dyn Store>> {
     let location = &config.store.location;
-    if location.starts_with("postgres://") || location.starts_with("postgresql://") {
+    if is_postgres(location) {
         return Ok(open_postgres(PostgresPlace::new(location), StoreLimits::default()).await?);
     }
     let file = config.directory.join(location);

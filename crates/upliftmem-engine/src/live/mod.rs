@@ -18,7 +18,7 @@ use std::{
 use tokio::sync::Semaphore;
 use upliftmem_core::UtilityRule;
 use upliftmem_scorer::{CompactSettings, embedder::Embedder};
-use upliftmem_store::{Scope, Store};
+use upliftmem_store::{Scope, Store, Topic};
 
 pub use candidates::Brought;
 pub use probes::{Handed, Planned};
@@ -30,6 +30,9 @@ use crate::{
     online::ReferencePolicy,
     settings::{ProbeSettings, RetrievalSettings},
 };
+
+/// How long one waits for word before waiting again.
+const FOLLOW: Duration = Duration::from_secs(60);
 
 /// How scopes are served.
 #[derive(Debug, Clone)]
@@ -108,6 +111,33 @@ impl Live {
     pub fn kept_scopes(&self) -> usize {
         let kept = self.scopes.lock().unwrap_or_else(PoisonError::into_inner);
         kept.scopes.len()
+    }
+
+    /// Follows what other processes announce: a scorer version or the choice of one is taken over at once by every scope in
+    /// memory, instead of with the next look. Ends with the store.
+    pub async fn follow(self: Arc<Self>) {
+        let mut watch = self.store.watch();
+        loop {
+            if !watch.heard(Topic::Scorers, FOLLOW).await {
+                continue;
+            }
+            for scope in self.all_kept() {
+                scope.learn_soon();
+            }
+        }
+    }
+
+    /// Why scopes answer with an older version than was announced, one reason for each that does.
+    pub fn behind(&self) -> Vec<String> {
+        self.all_kept()
+            .iter()
+            .filter_map(|scope| scope.behind())
+            .collect()
+    }
+
+    fn all_kept(&self) -> Vec<Arc<LiveScope>> {
+        let kept = self.scopes.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.scopes.values().map(|(scope, _)| Arc::clone(scope)).collect()
     }
 
     fn kept(&self, scope: &Scope) -> Result<Arc<LiveScope>> {

@@ -18,6 +18,7 @@ use super::LiveScope;
 use crate::{
     acquire::{Plan, Scene, plan},
     error::{Error, Result},
+    online::ONLINE,
     scoring::scorer_label,
     seeds::Seeds,
     settings::Strategy,
@@ -199,7 +200,7 @@ impl LiveScope {
 
     /// Asks for the executions of the last batch again: whoever planned it may have been killed before it did. Those
     /// that were asked for are not asked for twice.
-    async fn ask_again(&self, batches: &Batches) -> Result<()> {
+    async fn ask_again(self: &Arc<Self>, batches: &Batches) -> Result<()> {
         let Some(record) = &batches.record else {
             return Ok(());
         };
@@ -212,6 +213,11 @@ impl LiveScope {
             .all(|(ticket, probe)| ticket.rollout.id == probe.rollout);
         if ours {
             self.store.enqueue(&self.scope, Timestamp::now(), tickets).await?;
+            // Whoever executed may have been killed before it told what was learned.
+            let ids: Vec<_> = record.probes.iter().map(|probe| probe.rollout).collect();
+            if self.outcomes().learn_completed(&ids).await? > 0 {
+                self.learn_soon();
+            }
         }
         Ok(())
     }
@@ -381,6 +387,7 @@ fn decision(plan: &Plan) -> Map<String, Value> {
         })
     });
     [
+        ("origin", json!(ONLINE)),
         ("pool", json!(plan.pool)),
         ("capped", json!(plan.capped)),
         ("comparisons", json!(plan.comparisons)),

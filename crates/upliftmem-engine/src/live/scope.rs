@@ -49,6 +49,8 @@ struct Learner {
     choice: (u64, Option<u64>),
     /// Labels of the last version that could not be made; it is tried again with the next choice of hyper-parameters.
     failed: Option<usize>,
+    /// The last version that came out differently here than where it was first made.
+    differs: Option<usize>,
 }
 
 /// A scope that is served.
@@ -66,6 +68,8 @@ pub struct LiveScope {
     /// Whether someone is on the way to learn what is new.
     catching_up: AtomicBool,
     looked: Mutex<Instant>,
+    /// Why an older version answers than the labels would make, if one does.
+    behind: Mutex<Option<String>>,
     refits: AtomicU64,
 }
 
@@ -107,6 +111,7 @@ impl LiveScope {
                 learned: Learned::default(),
                 choice: (0, None),
                 failed: None,
+                differs: None,
             }),
             store,
             scope,
@@ -118,6 +123,7 @@ impl LiveScope {
             fits,
             catching_up: AtomicBool::new(false),
             looked: Mutex::new(Instant::now()),
+            behind: Mutex::new(None),
             refits: AtomicU64::new(0),
         })
     }
@@ -150,6 +156,17 @@ impl LiveScope {
     /// Whether it is learning now.
     pub fn learning(&self) -> bool {
         self.catching_up.load(Ordering::Acquire)
+    }
+
+    /// Why an older version answers than was announced, if one does.
+    pub fn behind(&self) -> Option<String> {
+        let behind = self.behind.lock().unwrap_or_else(PoisonError::into_inner);
+        behind.clone()
+    }
+
+    fn set_behind(&self, reason: Option<String>) {
+        let mut behind = self.behind.lock().unwrap_or_else(PoisonError::into_inner);
+        *behind = reason;
     }
 
     fn serving(&self) -> Option<Serving> {
@@ -295,6 +312,7 @@ impl LiveScope {
             scope.catching_up.store(false, Ordering::Release);
             if let Err(error) = scope.catch_up().await {
                 tracing::warn!(scope = %scope.scope, %error, "the scorer did not learn; it will try again");
+                scope.set_behind(Some("a new version could not be made".into()));
             }
         });
     }
@@ -320,7 +338,10 @@ impl LiveScope {
         if let Some(serving) = self.serving() {
             let same_fit =
                 |failed| versions::fitted_at(wanted, growth) == versions::fitted_at(failed, growth);
-            let hopeless = learner.failed.is_some_and(same_fit);
+            let hopeless = learner.failed.is_some_and(same_fit) || learner.differs == Some(wanted);
+            if serving.active.version == active.version {
+                self.set_behind(None);
+            }
             if serving.active.version == active.version || hopeless {
                 let active = ActiveVersion {
                     version: serving.active.version,
@@ -335,13 +356,24 @@ impl LiveScope {
         let mut target = wanted;
         loop {
             let error = match self.fit(&mut learner, &labels[..target]).await {
-                Ok(scorer) => {
+                Ok((scorer, same)) => {
                     let active = ActiveVersion {
                         version: target as u64,
                         ..active
                     };
                     if target == wanted {
                         learner.failed = None;
+                    }
+                    learner.differs = (!same).then_some(target);
+                    self.set_behind((!same).then(|| {
+                        format!("version {target} came out differently here than where it was first made")
+                    }));
+                    // A version that is not what was announced does not take the place of one that is.
+                    if let Some(serving) = self.serving()
+                        && !same
+                    {
+                        tracing::warn!(scope = %self.scope, version = target, "a version differs; the one before stays");
+                        return Ok(serving.active);
                     }
                     self.serve(scorer, active);
                     return Ok(active);
@@ -351,6 +383,7 @@ impl LiveScope {
             };
             tracing::warn!(scope = %self.scope, labels = target, %error, "no scorer could be made of these labels");
             learner.failed = Some(wanted);
+            self.set_behind(Some(format!("no scorer could be made of {wanted} labels")));
             if let Some(serving) = self.serving() {
                 return Ok(serving.active);
             }
@@ -359,8 +392,12 @@ impl LiveScope {
         }
     }
 
-    /// Makes the scorer of these labels, and records it.
-    async fn fit(&self, learner: &mut Learner, labels: &[Labelled]) -> Result<Arc<dyn BelievingScorer>> {
+    /// Makes the scorer of these labels, and records it; says whether it is the one that others made of them.
+    async fn fit(
+        &self,
+        learner: &mut Learner,
+        labels: &[Labelled],
+    ) -> Result<(Arc<dyn BelievingScorer>, bool)> {
         let labels = labels.to_vec();
         let count = labels.len();
         let texts = learning_texts(&self.store, &self.scope, &self.texts, &labels).await?;
@@ -401,13 +438,14 @@ impl LiveScope {
             milliseconds = began.elapsed().as_millis() as u64,
             "a scorer was made"
         );
+        let mut same = true;
         if count > 0 {
             metrics.insert("labels".into(), json!(count));
             metrics.insert("fitted".into(), json!(learned.fitted));
             let store = self.store.as_ref();
-            versions::record(store, &self.scope, learned.version, digest, metrics).await?;
+            same = versions::record(store, &self.scope, learned.version, digest, metrics).await?;
         }
-        Ok(scorer)
+        Ok((scorer, same))
     }
 
     fn serve(&self, scorer: Arc<dyn BelievingScorer>, active: ActiveVersion) {

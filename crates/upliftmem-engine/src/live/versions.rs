@@ -53,27 +53,39 @@ pub(super) fn fitted_at(labels: usize, growth: f64) -> usize {
     }
 }
 
-/// Records that a version is served. It may be there already, from another process or from an earlier time.
+/// Records that a version is served. It may be there already, from another process or from an earlier time: says whether it is
+/// the same one. It is not if a memory or the embedder behind it has changed since, or if the processes differ.
 pub(super) async fn record(
     store: &dyn Store,
     scope: &Scope,
     version: u64,
     digest: String,
     metrics: Map<String, Value>,
-) -> Result<()> {
+) -> Result<bool> {
+    let key = format!("{NAME}@{version}");
+    if let Some(found) = store.entry(scope, EntryKind::ScorerVersion, &key).await? {
+        return Ok(same(&found.entry, &digest));
+    }
     let entry = JournalEntry::ScorerVersion(ScorerVersion {
         name: NAME.into(),
         version,
-        digest,
+        digest: digest.clone(),
         location: String::new(),
         metrics,
     });
     match store.append(scope, Timestamp::now(), vec![entry]).await {
-        Ok(_) => Ok(()),
-        // The labels are the same; a memory that they speak of may be gone since. The first record stays.
-        Err(StoreError::Conflict { .. }) => Ok(()),
+        Ok(_) => Ok(true),
+        // Someone else was first: that record stays.
+        Err(StoreError::Conflict { .. }) => {
+            let found = store.entry(scope, EntryKind::ScorerVersion, &key).await?;
+            Ok(found.is_some_and(|found| same(&found.entry, &digest)))
+        }
         Err(error) => Err(error.into()),
     }
+}
+
+fn same(entry: &JournalEntry, digest: &str) -> bool {
+    matches!(entry, JournalEntry::ScorerVersion(record) if record.digest == digest)
 }
 
 /// A page of versions, in the order in which they were first served.

@@ -140,6 +140,7 @@ pub(super) fn routes() -> Vec<Route> {
             )
             .needs(Permission::Read)
             .unhurried()
+            .not_kept()
             .takes::<ChatRequest>(),
     ]
 }

@@ -168,7 +168,7 @@ async fn scopes(
     caller: Caller,
     Asked(query): Asked<ScopesQuery>,
 ) -> Result<Answer<Page<ListedScope>>> {
-    let rows = app.rows(query.limit);
+    let rows = app.rows(query.limit)?;
     let found = app
         .store()
         .scopes(&caller.tenant, query.after.unwrap_or(0), rows + 1)
@@ -192,6 +192,7 @@ pub(super) fn routes() -> Vec<Route> {
         post("/v1/keys", "create_key", create)
             .about(tag, "Make a key; it is shown once.")
             .needs(admin)
+            .not_kept()
             .takes::<KeyRequest>()
             .answers::<NewKeyView>(),
         delete("/v1/keys/{key_id}", "revoke_key", revoke)

@@ -43,7 +43,7 @@ fn view(stored: &StoredMemory, scope: &Scope, created_at: Option<String>) -> Val
         "metadata": metadata,
         "categories": Value::Null,
         "created_at": created_at.unwrap_or_else(|| moment(stored.created_at)),
-        "updated_at": moment(stored.created_at),
+        "updated_at": moment(stored.updated_at.unwrap_or(stored.created_at)),
         "expiration_date": stored.expires_at.map(|end| moment(end)[..10].to_owned()),
     })
 }
@@ -115,8 +115,9 @@ async fn search(
 #[derive(Debug, Deserialize, JsonSchema)]
 struct PageQuery {
     /// Counted from 1.
+    #[schemars(range(min = 1))]
     page: Option<usize>,
-    #[schemars(range(min = 1, max = 500))]
+    #[schemars(range(min = 1))]
     page_size: Option<usize>,
 }
 
@@ -133,7 +134,12 @@ async fn get_all(
     Body(request): Body<AllRequest>,
 ) -> Result<Json<Value>> {
     let scope = resolve(&app, &caller, request.scope.parts()?)?;
-    let (page, size) = (query.page.unwrap_or(1).max(1), app.rows(query.page_size));
+    // Their clients may ask for more than a page has; they follow the links.
+    let size = app.rows(query.page_size.map(|size| size.min(app.rows_max())))?;
+    let page = query.page.unwrap_or(1);
+    if page == 0 {
+        return Err(ApiError::invalid("page", "the first is 1"));
+    }
     let mut all = Vec::new();
     let mut after = None;
     loop {
@@ -220,7 +226,7 @@ async fn history(State(app): State<Shared>, caller: Caller, At(id): At) -> Resul
             "user_id": scope.parts().user_id,
             "metadata": version.memory.metadata,
             "created_at": moment(version.created_at),
-            "updated_at": moment(version.created_at),
+            "updated_at": moment(version.updated_at.unwrap_or(version.created_at)),
         }));
         before = json!(version.memory.text);
     }
@@ -228,7 +234,7 @@ async fn history(State(app): State<Shared>, caller: Caller, At(id): At) -> Resul
 }
 
 async fn entities(State(app): State<Shared>, caller: Caller) -> Result<Json<Value>> {
-    let rows = app.rows(Some(usize::MAX));
+    let rows = app.rows_max();
     let mut results = std::collections::BTreeSet::new();
     let mut after = 0;
     loop {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use axum::{extract::State, http::HeaderMap};
+use axum::extract::State;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -18,7 +18,6 @@ use crate::{
     auth::Caller,
     error::{ApiError, Code, Result},
     extract::{Answer, Asked, At, Body},
-    idempotency::{Once, key_of},
     scope::{InScope, ScopeFields, resolve},
     table::{Route, delete, get, patch, post},
     wire::{Id, MemoryView, Page, moment, parse_ids, parse_moment},
@@ -85,8 +84,9 @@ pub(crate) struct AddRequest {
     pub(crate) scope: ScopeFields,
     #[serde(flatten)]
     pub(crate) item: NewItem,
-    /// The same key again gets the same answer.
-    pub(crate) idempotency_key: Option<String>,
+    /// The same key again gets the same answer; the header `Idempotency-Key` says the same of any request that writes.
+    #[serde(rename = "idempotency_key")]
+    pub(crate) _idempotency_key: Option<String>,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -94,7 +94,8 @@ struct BatchRequest {
     #[serde(flatten)]
     scope: ScopeFields,
     memories: Vec<NewItem>,
-    idempotency_key: Option<String>,
+    #[serde(rename = "idempotency_key")]
+    _idempotency_key: Option<String>,
 }
 
 /// What became of one memory.
@@ -229,50 +230,30 @@ pub(crate) async fn add_item(
 async fn add(
     State(app): State<Shared>,
     caller: Caller,
-    headers: HeaderMap,
     Body(request): Body<AddRequest>,
 ) -> Result<Answer<AddResponse>> {
     let scope = resolve(&app, &caller, request.scope.parts()?)?;
-    let once = Once {
-        store: app.store().as_ref(),
-        scope: &scope,
-        operation: "add",
-        key: key_of(&headers, request.idempotency_key.as_deref())?,
-    };
-    let asked = json!(request.item);
-    let work = add_item(&app, &caller, &scope, request.item);
-    Ok(Answer(once.run(&asked, work).await?))
+    Ok(Answer(add_item(&app, &caller, &scope, request.item).await?))
 }
 
 async fn add_batch(
     State(app): State<Shared>,
     caller: Caller,
-    headers: HeaderMap,
     Body(request): Body<BatchRequest>,
 ) -> Result<Answer<AddResponse>> {
     let scope = resolve(&app, &caller, request.scope.parts()?)?;
-    let once = Once {
-        store: app.store().as_ref(),
-        scope: &scope,
-        operation: "add_batch",
-        key: key_of(&headers, request.idempotency_key.as_deref())?,
-    };
-    let asked = json!(request.memories);
-    let work = async {
-        let live = app.live.scope(&scope).await?;
-        let mut new = Vec::new();
-        for (place, item) in request.memories.into_iter().enumerate() {
-            let made = new_memories(&live, &caller, item).map_err(|mut error| {
-                error.message = format!("memories[{place}].{}", error.message);
-                error
-            })?;
-            new.extend(made);
-        }
-        Ok(AddResponse {
-            results: write(&app, &live, new).await?,
-        })
-    };
-    Ok(Answer(once.run(&asked, work).await?))
+    let live = app.live.scope(&scope).await?;
+    let mut new = Vec::new();
+    for (place, item) in request.memories.into_iter().enumerate() {
+        let made = new_memories(&live, &caller, item).map_err(|mut error| {
+            error.message = format!("memories[{place}].{}", error.message);
+            error
+        })?;
+        new.extend(made);
+    }
+    Ok(Answer(AddResponse {
+        results: write(&app, &live, new).await?,
+    }))
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -315,7 +296,7 @@ async fn list(
     InScope(scope): InScope,
     Asked(query): Asked<ListQuery>,
 ) -> Result<Answer<Page<MemoryView>>> {
-    let rows = app.rows(query.limit);
+    let rows = app.rows(query.limit)?;
     if let Some(words) = query.words.filter(|words| !words.trim().is_empty()) {
         return Ok(Answer(Page {
             results: with_words(&app, &scope, words, rows).await?,
@@ -457,7 +438,9 @@ pub(crate) async fn change_memory(
             metadata: request.metadata,
             expires_at,
         };
-        app.store().change_memory(scope, current, change).await?;
+        app.store()
+            .change_memory(scope, Timestamp::now(), current, change)
+            .await?;
     }
     Ok(current)
 }
@@ -507,7 +490,9 @@ async fn supersede(
 ) -> Result<Answer<MemoryView>> {
     let id: MemoryId = id.parse()?;
     let by = request.by.parse()?;
-    app.store().supersede_memory(&scope, id, by).await?;
+    app.store()
+        .supersede_memory(&scope, Timestamp::now(), id, by)
+        .await?;
     let found = stored(&app, &scope, id).await?;
     Ok(Answer(MemoryView::of(found, scope.parts())))
 }
@@ -526,7 +511,9 @@ async fn quarantine(
     Body(request): Body<QuarantineRequest>,
 ) -> Result<Answer<MemoryView>> {
     let id: MemoryId = id.parse()?;
-    app.store().quarantine_memory(&scope, id, &request.reason).await?;
+    app.store()
+        .quarantine_memory(&scope, Timestamp::now(), id, &request.reason)
+        .await?;
     let found = stored(&app, &scope, id).await?;
     Ok(Answer(MemoryView::of(found, scope.parts())))
 }
@@ -537,7 +524,7 @@ async fn release(
     At(id): At,
 ) -> Result<Answer<MemoryView>> {
     let id: MemoryId = id.parse()?;
-    app.store().release_memory(&scope, id).await?;
+    app.store().release_memory(&scope, Timestamp::now(), id).await?;
     let found = stored(&app, &scope, id).await?;
     Ok(Answer(MemoryView::of(found, scope.parts())))
 }

@@ -1,6 +1,6 @@
 //! Outcomes: how an episode went. Tasks and their references.
 
-use axum::{extract::State, http::HeaderMap};
+use axum::extract::State;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -13,7 +13,6 @@ use crate::{
     auth::Caller,
     error::{ApiError, Code, Result},
     extract::{Answer, Asked, At, Body},
-    idempotency::{Once, key_of},
     scope::{InScope, ScopeFields, resolve},
     table::{Route, get, post},
     wire::{Id, Page, moment, parse_ids},
@@ -52,7 +51,8 @@ pub(crate) struct OutcomeRequest {
     pub(crate) trajectory: Option<Vec<Step>>,
     pub(crate) diagnostics: Option<Map<String, Value>>,
     /// The same key again gets the same answer.
-    pub(crate) idempotency_key: Option<String>,
+    #[serde(rename = "idempotency_key")]
+    pub(crate) _idempotency_key: Option<String>,
 }
 
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
@@ -150,24 +150,10 @@ pub(crate) async fn take(app: &Shared, scope: &Scope, request: &OutcomeRequest) 
 async fn report(
     State(app): State<Shared>,
     caller: Caller,
-    headers: HeaderMap,
     Body(request): Body<OutcomeRequest>,
 ) -> Result<Answer<OutcomeResponse>> {
     let scope = resolve(&app, &caller, request.scope.parts()?)?;
-    let once = Once {
-        store: app.store().as_ref(),
-        scope: &scope,
-        operation: "outcome",
-        key: key_of(&headers, request.idempotency_key.as_deref())?,
-    };
-    let asked = serde_json::json!([
-        request.retrieval_id,
-        request.rollout_id,
-        request.performance,
-        request.success,
-        request.cost
-    ]);
-    Ok(Answer(once.run(&asked, take(&app, &scope, &request)).await?))
+    Ok(Answer(take(&app, &scope, &request).await?))
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -244,7 +230,7 @@ async fn list_tasks(
     InScope(scope): InScope,
     Asked(query): Asked<TasksQuery>,
 ) -> Result<Answer<Page<TaskView>>> {
-    let rows = app.rows(query.limit);
+    let rows = app.rows(query.limit)?;
     if let Some(ids) = query.ids.filter(|ids| !ids.is_empty()) {
         let ids: Vec<TaskId> = parse_ids(&ids, rows)?;
         let mut results = Vec::new();
@@ -304,7 +290,7 @@ async fn references(
     InScope(scope): InScope,
     Asked(query): Asked<ReferenceQuery>,
 ) -> Result<Answer<Page<ReferenceView>>> {
-    let rows = app.rows(query.limit);
+    let rows = app.rows(query.limit)?;
     let filter = JournalFilter {
         kind: Some(EntryKind::Reference),
         task: query.task.as_deref().map(TaskId::from_name),

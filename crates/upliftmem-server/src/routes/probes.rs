@@ -21,6 +21,9 @@ use crate::{
     wire::{Id, Page, moment},
 };
 
+/// Characters of a worker's name.
+const WORKER_MAX: usize = 200;
+
 #[derive(Debug, Deserialize, JsonSchema)]
 struct NextQuery {
     /// Who works on it; the key's name if not given.
@@ -126,6 +129,12 @@ async fn next(
 ) -> Result<Answer<NextResponse>> {
     let duration = lease_of(&app, query.lease_seconds)?;
     let worker = query.worker.unwrap_or_else(|| caller.id.clone());
+    if worker.is_empty() || worker.chars().count() > WORKER_MAX {
+        return Err(ApiError::invalid(
+            "worker",
+            format_args!("it must have 1 to {WORKER_MAX} characters"),
+        ));
+    }
     let live = app.live.scope(&scope).await?;
     let purpose = query.purpose.map(Into::into);
     let handed = live.next_probe(&worker, duration, purpose).await?;
@@ -192,6 +201,9 @@ async fn fail(
     Body(request): Body<FailRequest>,
 ) -> Result<Answer<FailResponse>> {
     let scope = resolve(&app, &caller, request.scope.parts()?)?;
+    if request.reason.is_empty() {
+        return Err(ApiError::invalid("reason", "it is empty; say what went wrong"));
+    }
     let lease = Lease {
         rollout: id.parse()?,
         attempt: request.attempt,
@@ -341,7 +353,7 @@ async fn queue(
     InScope(scope): InScope,
     Asked(query): Asked<QueueQuery>,
 ) -> Result<Answer<Page<TicketView>>> {
-    let rows = app.rows(query.limit);
+    let rows = app.rows(query.limit)?;
     let after: Option<RolloutId> = query.after.map(|id| id.parse()).transpose()?;
     let filter = TicketFilter {
         state: query.state.map(Into::into),

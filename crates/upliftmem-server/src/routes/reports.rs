@@ -11,7 +11,7 @@ use upliftmem_store::{Permission, Scope};
 
 use crate::{
     app::Shared,
-    error::Result,
+    error::{ApiError, Result},
     extract::{Answer, Asked},
     scope::InScope,
     table::{Route, get},
@@ -157,7 +157,7 @@ async fn effects(
     InScope(scope): InScope,
     Asked(query): Asked<EffectsQuery>,
 ) -> Result<Answer<EffectsView>> {
-    let rows = app.rows(query.limit);
+    let rows = app.rows(query.limit)?;
     let wanted: Option<Vec<MemoryId>> = query
         .memories
         .as_deref()
@@ -188,7 +188,7 @@ async fn harm(
 ) -> Result<Answer<EffectsView>> {
     let mut effects = help_report(app.store(), &scope).await?.memories;
     effects.retain(|effect| effect.effect < 0.0);
-    effects.truncate(app.rows(query.limit));
+    effects.truncate(app.rows(query.limit)?);
     Ok(Answer(with_texts(&app, &scope, effects).await?))
 }
 
@@ -299,7 +299,10 @@ async fn uplift(
     InScope(scope): InScope,
     Asked(query): Asked<UpliftQuery>,
 ) -> Result<Answer<UpliftView>> {
-    let points = query.points.unwrap_or(20).clamp(1, 500);
+    let points = query.points.unwrap_or(20);
+    if !(1..=500).contains(&points) {
+        return Err(ApiError::invalid("points", "ask for 1 to 500"));
+    }
     let found = uplift_over_time(app.store(), &scope, points).await?;
     Ok(Answer(UpliftView {
         results: found.into_iter().map(Into::into).collect(),

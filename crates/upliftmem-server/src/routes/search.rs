@@ -17,6 +17,7 @@ use crate::{
     extract::{Answer, Body},
     scope::{ScopeFields, resolve},
     table::{Route, post},
+    traces::Trace,
     wire::{Id, ScopeView, moment},
 };
 
@@ -179,13 +180,34 @@ async fn search_in(
             (asked.candidates, names) = (Some(ids), given);
         }
     }
+    caller.trace.content("upliftmem.query", &request.query);
+    let started = std::time::SystemTime::now();
     let retrieval = live.retriever()?.retrieve(asked).await?;
+    note(&caller.trace, started, &retrieval);
     app.metrics.search(retrieval.abstained, retrieval.sets_scored);
     Ok(Searched {
         retrieval,
         names,
         milliseconds: began.elapsed().as_secs_f64() * 1e3,
     })
+}
+
+/// What a trace says about a search.
+fn note(trace: &Trace, started: std::time::SystemTime, retrieval: &Retrieval) {
+    let timings = &retrieval.timings;
+    let steps = [
+        ("embed", timings.embed_ms),
+        ("recall", timings.recall_ms),
+        ("search sets", timings.search_ms),
+    ];
+    trace.steps(started, &steps);
+    trace.note("upliftmem.scorer", retrieval.scorer.as_str().into());
+    trace.note("upliftmem.abstained", retrieval.abstained.into());
+    trace.note("upliftmem.candidates", retrieval.candidates.into());
+    trace.note("upliftmem.sets_scored", retrieval.sets_scored.into());
+    for memory in &retrieval.memories {
+        trace.content("upliftmem.memory", &memory.text);
+    }
 }
 
 fn check_count(app: &Shared, count: usize) -> Result<()> {
@@ -256,7 +278,9 @@ pub(crate) async fn search_memories(
             metadata: found
                 .map(|stored| stored.memory.metadata.clone())
                 .unwrap_or_default(),
-            updated_at: created_at.clone(),
+            updated_at: found
+                .and_then(|stored| stored.updated_at)
+                .map_or_else(|| created_at.clone(), moment),
             created_at,
             scope: scope.parts().into(),
         }

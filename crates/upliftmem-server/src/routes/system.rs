@@ -13,6 +13,7 @@ use upliftmem_store::KeyHash;
 use crate::{
     app::Shared,
     error::{ApiError, Code},
+    traces::Traces,
 };
 
 /// No page of this server loads anything from elsewhere.
@@ -25,10 +26,23 @@ async fn health() -> &'static str {
     "ok\n"
 }
 
-/// Ready once the store answers.
+/// Ready once the store answers; says if a scorer version that was announced could not be taken over.
 async fn ready(State(app): State<Shared>) -> Response {
     match app.store().find_key(&KeyHash::of("")).await {
-        Ok(_) => "ready\n".into_response(),
+        Ok(_) => match app.live.behind() {
+            behind if behind.is_empty() => "ready\n".into_response(),
+            // It answers, with what it had: taking it out of service would help nobody.
+            behind => {
+                let reasons: std::collections::BTreeSet<String> = behind.iter().cloned().collect();
+                let reasons: Vec<String> = reasons.into_iter().take(5).collect();
+                format!(
+                    "ready, but {} scopes answer with an older scorer version: {}\n",
+                    behind.len(),
+                    reasons.join("; ")
+                )
+                .into_response()
+            }
+        },
         Err(error) => {
             tracing::warn!(%error, "not ready");
             ApiError::new(Code::Unavailable, "the store does not answer").into_response()
@@ -37,7 +51,9 @@ async fn ready(State(app): State<Shared>) -> Response {
 }
 
 async fn metrics(State(app): State<Shared>) -> Response {
-    let text = app.metrics.text(app.live.kept_scopes());
+    let dropped = app.traces.as_ref().map_or(0, Traces::dropped);
+    let waiting = app.store().waiting_tickets().await.unwrap_or_default();
+    let text = app.metrics.text(app.live.kept_scopes(), waiting, dropped);
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], text).into_response()
 }
 

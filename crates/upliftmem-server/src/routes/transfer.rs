@@ -1,9 +1,9 @@
 //! Import and export as JSON Lines, and new vectors for a scope.
 
-use std::io::{Cursor, Write};
+use std::io::Write;
 
 use axum::{
-    body::{Body as AxumBody, to_bytes},
+    body::Body as AxumBody,
     extract::{Request, State},
     http::header,
     response::{IntoResponse, Response},
@@ -19,8 +19,9 @@ use upliftmem_store::{
 use crate::{
     app::Shared,
     auth::Caller,
-    error::{ApiError, Code, Result},
+    error::Result,
     extract::{Answer, Asked, Body},
+    inflow::spooled,
     jobs::JobState,
     scope::{InScope, ScopeFields, resolve},
     table::{Route, get, post},
@@ -151,15 +152,9 @@ async fn import(
     request: Request,
 ) -> Result<Answer<ImportResponse>> {
     let format = query.format.unwrap_or(Format::Memories);
-    let most = app.settings.import_bytes_max;
-    let body = to_bytes(request.into_body(), most).await.map_err(|_| {
-        ApiError::new(
-            Code::BodyTooLarge,
-            format_args!("the body is above import_bytes_max = {most}, or ended early; send it in parts"),
-        )
-    })?;
     let live = app.live.scope(&scope).await?;
-    let (name, input, now) = ("the body", Cursor::new(body), Timestamp::now());
+    let input = spooled(request.into_body(), app.settings.import_bytes_max).await?;
+    let (name, now) = ("the body", Timestamp::now());
     let limits = *app.store().limits();
     let minting = std::sync::Arc::clone(&live);
     let mint: MintId = Box::new(move |_| minting.mint_memory());
@@ -224,6 +219,7 @@ pub(super) fn routes() -> Vec<Route> {
             .needs(admin)
             .scoped()
             .unhurried()
+            .not_kept()
             .asks::<ImportQuery>()
             .takes_raw("text/plain")
             .answers::<ImportResponse>(),

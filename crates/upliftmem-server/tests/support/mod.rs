@@ -68,6 +68,7 @@ pub(crate) async fn server(wanted: Wanted) -> Server {
             agent_id: Some("default".into()),
             ..ScopeParts::default()
         }),
+        otlp_headers: Vec::new(),
         upstream_key: None,
     });
     Server {

@@ -69,6 +69,7 @@ fn memory(mut fields: Fields<'_>, now: Timestamp) -> Result<StoredMemory> {
         status: MemoryStatus::Active,
         quarantine_reason: None,
         created_at,
+        updated_at: None,
         expires_at: None,
         superseded_by: None,
         embedding: None,

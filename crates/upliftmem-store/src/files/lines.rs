@@ -31,6 +31,7 @@ pub(crate) fn memory(stored: &StoredMemory) -> String {
     put(&mut map, "status", json!(stored.status));
     put(&mut map, "quarantine_reason", json!(stored.quarantine_reason));
     put(&mut map, "created_at", json!(stored.created_at));
+    put(&mut map, "updated_at", json!(stored.updated_at));
     put(&mut map, "expires_at", json!(stored.expires_at));
     put(&mut map, "superseded_by", json!(stored.superseded_by));
     let mut line = Value::Object(map);

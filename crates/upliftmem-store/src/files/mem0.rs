@@ -88,6 +88,7 @@ fn memory(mut fields: Fields<'_>, scope: &Scope, now: Timestamp) -> Result<Store
         status: MemoryStatus::Active,
         quarantine_reason: None,
         created_at,
+        updated_at: None,
         expires_at,
         superseded_by: None,
         embedding: None,

@@ -65,6 +65,7 @@ fn memory(mut fields: Fields<'_>, now: Timestamp, mint: &mut MintId) -> Result<I
         status: fields.optional("status")?.unwrap_or(MemoryStatus::Active),
         quarantine_reason: fields.optional("quarantine_reason")?,
         created_at,
+        updated_at: fields.optional("updated_at")?,
         expires_at: fields.optional("expires_at")?,
         superseded_by: fields.optional("superseded_by")?,
         embedding: fields.optional("embedding")?,

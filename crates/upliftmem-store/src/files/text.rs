@@ -74,6 +74,7 @@ pub fn text_file(
             status: MemoryStatus::Active,
             quarantine_reason: None,
             created_at: now,
+            updated_at: None,
             expires_at: None,
             superseded_by: None,
             embedding: None,

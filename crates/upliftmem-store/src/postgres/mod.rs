@@ -4,6 +4,7 @@
 //! disk. Connections are kept in a small pool and used from blocking threads.
 
 mod connection;
+mod signals;
 mod tls;
 
 use std::{
@@ -12,14 +13,20 @@ use std::{
 };
 
 use postgres::{Client, IsolationLevel, Statement};
+use sha2::{Digest, Sha256};
 use tokio::sync::Semaphore;
 
-use self::{connection::Transaction, tls::Connector};
+use self::{connection::Transaction, signals::Signals, tls::Connector};
 use crate::{
-    Store, StoreLimits,
+    Store, StoreLimits, Timestamp, Topic, Watch,
     error::{Error, Result},
     index::ScopeIndexes,
-    sql::{Backend, Sql, migrations::migrate, store::SqlStore},
+    leadership::Held,
+    sql::{
+        Backend, Sql,
+        migrations::{SCHEMA_VERSION, migrate, version},
+        store::SqlStore,
+    },
 };
 
 /// How to reach a PostgreSQL store.
@@ -53,7 +60,11 @@ pub async fn open_postgres(place: PostgresPlace, limits: StoreLimits) -> Result<
     let backend = tokio::task::spawn_blocking(move || Postgres::open(place))
         .await
         .map_err(|error| Error::Unavailable(error.to_string()))??;
-    Ok(Arc::new(SqlStore { backend, limits }))
+    Ok(Arc::new(SqlStore {
+        backend: Arc::new(backend),
+        limits,
+        fence: None,
+    }))
 }
 
 /// A connection with the statements that were prepared on it.
@@ -65,6 +76,7 @@ struct Connection {
 /// The database behind a store.
 struct Postgres {
     pool: Arc<Pool>,
+    signals: Signals,
 }
 
 struct Pool {
@@ -94,18 +106,35 @@ impl Postgres {
             idle: Mutex::default(),
             permits: Arc::new(Semaphore::new(place.connections_max.max(1))),
         };
-        let create = format!("CREATE SCHEMA IF NOT EXISTS {}", pool.schema);
-        pool.run(IsolationLevel::ReadCommitted, move |sql| {
-            sql.script("SELECT pg_advisory_xact_lock(129126427878004)")?;
-            sql.script(&create)?;
-            sql.script("CREATE EXTENSION IF NOT EXISTS vector SCHEMA public")?;
-            migrate(sql)
+        // A role that may only read and write rows opens what an owner has made.
+        let table = format!("{}.schema_version", pool.schema);
+        let current = pool.run(IsolationLevel::ReadCommitted, |sql| {
+            let found = sql.first("SELECT to_regclass($1)::text", &[table.as_str().into()])?;
+            let exists = found.is_some_and(|mut row| row.text(0).is_ok());
+            Ok(exists && version(sql)? == SCHEMA_VERSION)
         })?;
-        Ok(Self { pool: Arc::new(pool) })
+        if !current {
+            pool.make()?;
+        }
+        Ok(Self {
+            pool: Arc::new(pool),
+            signals: Signals::default(),
+        })
     }
 }
 
 impl Pool {
+    /// Makes the schema, or brings it up to date.
+    fn make(&self) -> Result<()> {
+        let create = format!("CREATE SCHEMA IF NOT EXISTS {}", self.schema);
+        self.run(IsolationLevel::ReadCommitted, move |sql| {
+            sql.script("SELECT pg_advisory_xact_lock(129126427878004)")?;
+            sql.script(&create)?;
+            sql.script("CREATE EXTENSION IF NOT EXISTS vector SCHEMA public")?;
+            migrate(sql)
+        })
+    }
+
     fn connect(&self) -> Result<Connection> {
         let mut client = self
             .connector
@@ -174,6 +203,25 @@ impl Pool {
     }
 }
 
+/// A connection that holds a lock.
+struct HeldConnection(Option<Mutex<Client>>);
+
+impl Drop for HeldConnection {
+    fn drop(&mut self) {
+        // Closing blocks, which an async thread must not.
+        let client = self.0.take();
+        std::thread::spawn(move || drop(client));
+    }
+}
+
+/// The number under which the server knows a lock.
+fn lock_number(schema: &str, name: &str) -> i64 {
+    let digest = Sha256::digest(format!("{schema}\n{name}").as_bytes());
+    let mut number = [0; 8];
+    number.copy_from_slice(&digest[..8]);
+    i64::from_be_bytes(number)
+}
+
 impl Drop for Pool {
     fn drop(&mut self) {
         // Closing blocks, which an async thread must not; the connections go to a thread of their own.
@@ -203,5 +251,45 @@ impl Backend for Postgres {
 
     fn indexes(&self) -> Option<ScopeIndexes> {
         None
+    }
+
+    /// An advisory lock of a session: the server gives it back when the connection ends, for whatever reason.
+    async fn hold(&self, name: String) -> Result<Option<Held>> {
+        let pool = Arc::clone(&self.pool);
+        let work = move || {
+            let mut client = pool
+                .connector
+                .connect()
+                .map_err(|error| Error::Unavailable(connection::message(&error)))?;
+            let key = lock_number(&pool.schema, &name);
+            let row = client
+                .query_one("SELECT pg_try_advisory_lock($1)", &[&key])
+                .map_err(connection::error)?;
+            let held: bool = row.try_get(0).map_err(connection::error)?;
+            if held {
+                return Ok(Some(Box::new(HeldConnection(Some(Mutex::new(client)))) as Held));
+            }
+            Ok(None)
+        };
+        tokio::task::spawn_blocking(work)
+            .await
+            .map_err(|error| Error::Unavailable(error.to_string()))?
+    }
+
+    fn tell(&self, topic: Topic) {
+        self.signals.tell(Arc::downgrade(&self.pool), topic);
+    }
+
+    fn listen(&self) -> Watch {
+        self.signals.listen(Arc::downgrade(&self.pool))
+    }
+
+    async fn clock(&self) -> Result<Timestamp> {
+        self.read(|sql| {
+            let query = "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint";
+            let row = sql.first(query, &[])?;
+            row.map_or_else(|| Ok(Timestamp::now()), |mut row| row.time(0))
+        })
+        .await
     }
 }

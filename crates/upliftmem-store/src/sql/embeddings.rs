@@ -144,14 +144,23 @@ fn number(sql: &mut dyn Sql, scope: i64, given: &EmbedderGeneration) -> Result<i
         .first(statement, &key)?
         .ok_or_else(|| Error::Database("an insertion returned no row".into()))?;
     if sql.dialect() == Dialect::Postgres && given.dimension <= POSTGRES_INDEX_DIMENSION_MAX {
-        let dimension = given.dimension;
-        sql.script(&format!(
-            "SELECT pg_advisory_xact_lock(129126427878005);
-             CREATE INDEX IF NOT EXISTS embeddings_near_{dimension} ON embeddings
-             USING hnsw ((vector::vector({dimension})) vector_ip_ops) WHERE dimension = {dimension}"
-        ))?;
+        index_of(sql, given.dimension)?;
     }
     row.int(0)
+}
+
+/// The index over vectors of one length, made when the first comes. A role that does not own the tables finds it made.
+fn index_of(sql: &mut dyn Sql, dimension: u32) -> Result<()> {
+    let name = format!("embeddings_near_{dimension}");
+    let query = "SELECT 1 FROM pg_indexes WHERE schemaname = current_schema() AND indexname::text = $1";
+    if sql.first(query, &[name.as_str().into()])?.is_some() {
+        return Ok(());
+    }
+    sql.script(&format!(
+        "SELECT pg_advisory_xact_lock(129126427878005);
+         CREATE INDEX IF NOT EXISTS {name} ON embeddings
+         USING hnsw ((vector::vector({dimension})) vector_ip_ops) WHERE dimension = {dimension}"
+    ))
 }
 
 /// The generation that the scope searches, and the one it is being moved to.

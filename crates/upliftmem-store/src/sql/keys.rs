@@ -3,9 +3,9 @@
 use async_trait::async_trait;
 use upliftmem_core::MemoryId;
 
-use super::{Backend, Row, Sql, id, store::SqlStore};
+use super::{Backend, Row, Sql, answers, id, scopes, store::SqlStore, tickets};
 use crate::{
-    ApiKey, KeyHash, Permission, Scope, ScopeParts, Tenancy, Timestamp,
+    AnswerKey, ApiKey, Claim, KeptAnswer, KeyHash, Permission, Scope, ScopeParts, Tenancy, Timestamp,
     error::{Error, Result},
     limits::between_one_and,
     memory::check_name,
@@ -68,6 +68,7 @@ fn parsed(key: &str) -> Result<Scope> {
 }
 
 fn scope_of(sql: &mut dyn Sql, tenant: &ScopeParts, memory: MemoryId) -> Result<Option<Scope>> {
+    scopes::enter_all(sql)?;
     let query = "SELECT s.key FROM scopes s JOIN memories m ON m.scope = s.number WHERE m.id = $1";
     for mut row in sql.all(query, &[id(memory.as_u128())])? {
         let scope = parsed(&row.text(0)?)?;
@@ -130,5 +131,48 @@ impl<B: Backend> Tenancy for SqlStore<B> {
     async fn scope_of_memory(&self, tenant: &ScopeParts, memory: MemoryId) -> Result<Option<Scope>> {
         let tenant = tenant.clone();
         self.backend.read(move |sql| scope_of(sql, &tenant, memory)).await
+    }
+
+    async fn scopes_with_tickets(
+        &self,
+        tenant: &ScopeParts,
+        now: Timestamp,
+        rows: usize,
+    ) -> Result<Vec<Scope>> {
+        let tenant = tenant.clone();
+        self.backend
+            .read(move |sql| {
+                let mut found = Vec::new();
+                for key in tickets::waiting_scopes(sql, now)? {
+                    let scope = parsed(&key)?;
+                    if found.len() < rows && scope.within(&tenant) {
+                        found.push(scope);
+                    }
+                }
+                Ok(found)
+            })
+            .await
+    }
+
+    async fn waiting_tickets(&self) -> Result<u64> {
+        self.backend.read(tickets::waiting).await
+    }
+
+    async fn claim_answer(&self, key: &AnswerKey, now: Timestamp, abandoned: Timestamp) -> Result<Claim> {
+        let key = key.clone();
+        self.backend
+            .write(move |sql| answers::claim(sql, &key, now, abandoned))
+            .await
+    }
+
+    async fn settle_answer(&self, key: &AnswerKey, now: Timestamp, answer: Option<KeptAnswer>) -> Result<()> {
+        let key = key.clone();
+        self.backend
+            .write(move |sql| answers::settle(sql, &key, now, answer.as_ref()))
+            .await
+    }
+
+    async fn forget_answers(&self, before: Timestamp) -> Result<u64> {
+        self.backend.write(move |sql| answers::forget(sql, before)).await
     }
 }

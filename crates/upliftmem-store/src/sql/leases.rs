@@ -16,48 +16,50 @@ pub(crate) fn lease(
     scope: &Scope,
     now: Timestamp,
     request: &LeaseRequest,
+    executor: Option<&str>,
 ) -> Result<Vec<LeasedTicket>> {
     let Some(row) = scopes::find(sql, scope)? else {
         return Ok(Vec::new());
     };
     give_back(sql, row.number, now)?;
-    let mut values = vec![row.number.into()];
+    let expires_at = now.after(request.duration);
+    let mut values = vec![
+        row.number.into(),
+        request.worker.as_str().into(),
+        expires_at.into(),
+    ];
     let mut condition = String::new();
     if let Some(purpose) = request.purpose {
         values.push(purpose.name().into());
-        condition.push_str(" AND purpose = $2");
+        condition.push_str(&format!(" AND purpose = ${}", values.len()));
     }
-    let query = format!(
-        "SELECT {TICKET} FROM tickets WHERE scope = $1 AND state = 'waiting'{condition}
-         ORDER BY rollout LIMIT {}{}",
+    if let Some(executor) = executor {
+        values.push(executor.into());
+        condition.push_str(&format!(" AND executor = ${}", values.len()));
+    }
+    // Materialized: asked again for every row, it would hand out more than it was asked for.
+    let statement = format!(
+        "WITH next AS MATERIALIZED (SELECT rollout FROM tickets
+             WHERE scope = $1 AND state = 'waiting'{condition} ORDER BY rollout LIMIT {}{})
+         UPDATE tickets SET state = 'leased', attempts = attempts + 1, worker = $2, lease_expires_at = $3
+         WHERE scope = $1 AND rollout IN (SELECT rollout FROM next) RETURNING {TICKET}",
         request.tickets,
         sql.dialect().skip_locked()
     );
-    let waiting = sql.all(&query, &values)?;
-    let expires_at = now.after(request.duration);
-    let statement = "UPDATE tickets SET state = 'leased', attempts = $3, worker = $4, lease_expires_at = $5
-         WHERE scope = $1 AND rollout = $2";
-    let mut leased = Vec::with_capacity(waiting.len());
-    for mut found in waiting {
+    let mut leased = Vec::with_capacity(request.tickets);
+    for mut found in sql.all(&statement, &values)? {
         let ticket = read_ticket(&mut found)?;
-        let attempt = ticket.attempts + 1;
-        let values = [
-            row.number.into(),
-            id(ticket.rollout.id.as_u128()),
-            attempt.into(),
-            request.worker.as_str().into(),
-            expires_at.into(),
-        ];
-        sql.execute(statement, &values)?;
         leased.push(LeasedTicket {
             lease: Lease {
                 rollout: ticket.rollout.id,
-                attempt,
+                attempt: ticket.attempts,
             },
             rollout: ticket.rollout,
             expires_at,
         });
     }
+    // What a statement returns is in no order.
+    leased.sort_by_key(|ticket| ticket.lease.rollout);
     Ok(leased)
 }
 
@@ -70,12 +72,13 @@ pub(crate) fn expire(sql: &mut dyn Sql, scope: &Scope, now: Timestamp) -> Result
 }
 
 fn give_back(sql: &mut dyn Sql, scope: i64, now: Timestamp) -> Result<u64> {
-    // Rows that another transaction holds are being completed or kept alive: they are passed over.
+    // Rows that another transaction holds are being completed or kept alive: they are passed over, so that no order
+    // is needed to keep two from waiting for each other.
     let statement = format!(
         "UPDATE tickets SET state = CASE WHEN attempts < attempts_max THEN 'waiting' ELSE 'failed' END,
              worker = NULL, lease_expires_at = NULL, last_error = 'the lease of attempt ' || attempts || ' expired'
          WHERE scope = $1 AND rollout IN (SELECT rollout FROM tickets
-             WHERE scope = $1 AND state = 'leased' AND lease_expires_at <= $2 ORDER BY rollout{})",
+             WHERE scope = $1 AND state = 'leased' AND lease_expires_at <= $2{})",
         sql.dialect().skip_locked()
     );
     sql.execute(&statement, &[scope.into(), now.into()])

@@ -18,7 +18,8 @@ use crate::{
 
 /// Columns of [`read`], followed by those of [`embeddings::SELECTED`].
 pub(crate) const SELECTED: &str = "m.id, m.text, m.tokens, m.source_task, m.metadata, m.kind, m.provenance, \
-    m.status, m.quarantine_reason, m.created_at, m.expires_at, m.superseded_by, m.extra";
+    m.status, m.quarantine_reason, m.created_at, m.updated_at, m.expires_at, m.superseded_by, \
+    m.extra";
 
 /// The memory of a row of [`select`].
 pub(crate) fn read(row: &mut Row) -> Result<StoredMemory> {
@@ -35,10 +36,11 @@ pub(crate) fn read(row: &mut Row) -> Result<StoredMemory> {
         status: MemoryStatus::parse(&row.text(7)?)?,
         quarantine_reason: row.optional(8, Row::text)?,
         created_at: row.time(9)?,
-        expires_at: row.optional(10, Row::time)?,
-        superseded_by: row.optional(11, Row::id)?.map(MemoryId::from_u128),
-        extra: row.json(12)?,
-        embedding: embeddings::read(row, 13)?,
+        updated_at: row.optional(10, Row::time)?,
+        expires_at: row.optional(11, Row::time)?,
+        superseded_by: row.optional(12, Row::id)?.map(MemoryId::from_u128),
+        extra: row.json(13)?,
+        embedding: embeddings::read(row, 14)?,
     })
 }
 
@@ -103,6 +105,7 @@ fn add_one(
         status,
         quarantine_reason: reason.clone(),
         created_at: now,
+        updated_at: None,
         expires_at: new.expires_at,
         superseded_by: None,
         embedding: new.embedding,
@@ -125,6 +128,7 @@ fn add_one(
             old,
             MemoryStatus::Superseded,
             Some(stored.memory.id),
+            now,
             counts,
         )?;
     }
@@ -149,7 +153,7 @@ fn obstacle(
         if !over {
             return Ok(Some(ItemStatus::Duplicate { of }));
         }
-        retire(sql, row, of, MemoryStatus::Expired, None, counts)?;
+        retire(sql, row, of, MemoryStatus::Expired, None, now, counts)?;
     }
     let failed = |reason: String| Ok(Some(ItemStatus::Failed { reason }));
     let memory_id = new.memory.id;
@@ -184,7 +188,7 @@ pub(crate) fn insert(
     // PostgreSQL keeps a memory's words in its row.
     let in_row = sql.dialect() == Dialect::Postgres && stored.status == MemoryStatus::Active;
     let (column, lexemes) = if in_row {
-        (", lexemes", ", $18::text::tsvector")
+        (", lexemes", ", $19::text::tsvector")
     } else {
         ("", "")
     };
@@ -195,8 +199,10 @@ pub(crate) fn insert(
     };
     let statement = format!(
         "INSERT INTO memories (scope, id, text, hash, kind, tokens, source_task, metadata, provenance,
-             extra, status, quarantine_reason, created_at, expires_at, superseded_by, change, words{column})
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17{lexemes}){returning}"
+             extra, status, quarantine_reason, created_at, expires_at, superseded_by, change, words,
+             updated_at{column})
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17,
+             $18{lexemes}){returning}"
     );
     let mut values = vec![
         row.number.into(),
@@ -216,6 +222,7 @@ pub(crate) fn insert(
         stored.superseded_by.map_or(Value::Null, |by| id(by.as_u128())),
         row.version.into(),
         i64::try_from(lexical::length(&words)).unwrap_or(i64::MAX).into(),
+        stored.updated_at.into(),
     ];
     if in_row {
         values.push(words::lexemes(row.number, &words).into());

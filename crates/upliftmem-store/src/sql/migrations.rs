@@ -26,10 +26,23 @@ const MIGRATIONS: &[Migration] = &[
         sqlite: "",
         postgres: "",
     },
+    Migration {
+        common: include_str!("../../migrations/0004_tables.sql"),
+        sqlite: "",
+        postgres: include_str!("../../migrations/0004_postgres.sql"),
+    },
 ];
 
 /// The schema version this program writes.
 pub const SCHEMA_VERSION: i64 = MIGRATIONS.len() as i64;
+
+/// The version of a database that has one.
+pub(crate) fn version(sql: &mut dyn Sql) -> Result<i64> {
+    match sql.first("SELECT max(version) FROM schema_version", &[])? {
+        Some(mut row) => Ok(row.optional(0, super::Row::int)?.unwrap_or(0)),
+        None => Ok(0),
+    }
+}
 
 /// Brings a database to [`SCHEMA_VERSION`]; refuses one that is newer. One transaction.
 pub(crate) fn migrate(sql: &mut dyn Sql) -> Result<()> {
@@ -38,10 +51,7 @@ pub(crate) fn migrate(sql: &mut dyn Sql) -> Result<()> {
         sql.script("SELECT pg_advisory_xact_lock(129126427878004)")?;
     }
     sql.script("CREATE TABLE IF NOT EXISTS schema_version (version BIGINT NOT NULL)")?;
-    let found = match sql.first("SELECT max(version) FROM schema_version", &[])? {
-        Some(mut row) => row.optional(0, super::Row::int)?.unwrap_or(0),
-        None => 0,
-    };
+    let found = version(sql)?;
     if found > SCHEMA_VERSION {
         return Err(Error::NewerSchema {
             found,

@@ -3,9 +3,11 @@
 //! SQLite and PostgreSQL differ in how a connection is had, in a few clauses ([`Dialect`]) and in how words and
 //! vectors are indexed; everything else is the same text run through [`Sql`].
 
+pub(crate) mod answers;
 pub(crate) mod embeddings;
 pub(crate) mod journal;
 pub(crate) mod keys;
+pub(crate) mod leaders;
 pub(crate) mod leases;
 pub(crate) mod memories;
 pub(crate) mod migrations;
@@ -25,6 +27,8 @@ use std::future::Future;
 use crate::{
     error::{Error, Result},
     index::ScopeIndexes,
+    leadership::Held,
+    signals::{Topic, Watch},
     time::Timestamp,
 };
 
@@ -249,4 +253,16 @@ pub(crate) trait Backend: Send + Sync + 'static {
 
     /// The in-process indexes, for a database that does not search by itself.
     fn indexes(&self) -> Option<ScopeIndexes>;
+
+    /// Takes a lock that one process has at a time, if nobody has it.
+    fn hold(&self, name: String) -> impl Future<Output = Result<Option<Held>>> + Send;
+
+    /// Tells everyone who listens that something was written.
+    fn tell(&self, topic: Topic);
+
+    /// Hears what is written from now on.
+    fn listen(&self) -> Watch;
+
+    /// What time it is where leases are compared.
+    fn clock(&self) -> impl Future<Output = Result<Timestamp>> + Send;
 }

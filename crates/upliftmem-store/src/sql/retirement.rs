@@ -39,6 +39,7 @@ pub(crate) fn retire(
     memory: MemoryId,
     status: MemoryStatus,
     by: Option<MemoryId>,
+    now: Timestamp,
     counts: &mut WordCounts,
 ) -> Result<()> {
     let Some((number, before, text)) = status_of(sql, row, memory)? else {
@@ -51,12 +52,18 @@ pub(crate) fn retire(
         words::unindex(sql, number, &text, counts)?;
     }
     let statement =
-        "UPDATE memories SET status = $2, superseded_by = coalesce($3, superseded_by), change = $4
-         WHERE number = $1";
+        "UPDATE memories SET status = $2, superseded_by = coalesce($3, superseded_by), change = $4,
+             updated_at = $5 WHERE number = $1";
     let by = by.map_or(Value::Null, |by| id(by.as_u128()));
     sql.execute(
         statement,
-        &[number.into(), status.as_str().into(), by, row.version.into()],
+        &[
+            number.into(),
+            status.as_str().into(),
+            by,
+            row.version.into(),
+            now.into(),
+        ],
     )?;
     Ok(())
 }
@@ -66,21 +73,26 @@ pub(crate) fn retire(
 pub(crate) fn change(
     sql: &mut dyn Sql,
     scope: &Scope,
+    now: Timestamp,
     memory: MemoryId,
     change: &MemoryChange,
 ) -> Result<()> {
     let row = scopes::change(sql, scope)?;
     let (number, ..) = status_of(sql, &row, memory)?.ok_or_else(|| missing(scope, memory))?;
     if let Some(metadata) = &change.metadata {
-        let statement = "UPDATE memories SET metadata = $2, change = $3 WHERE number = $1";
+        let statement = "UPDATE memories SET metadata = $2, change = $3, updated_at = $4 WHERE number = $1";
+        let metadata = json(metadata).into();
         sql.execute(
             statement,
-            &[number.into(), json(metadata).into(), row.version.into()],
+            &[number.into(), metadata, row.version.into(), now.into()],
         )?;
     }
     if let Some(expires_at) = change.expires_at {
-        let statement = "UPDATE memories SET expires_at = $2, change = $3 WHERE number = $1";
-        sql.execute(statement, &[number.into(), expires_at.into(), row.version.into()])?;
+        let statement = "UPDATE memories SET expires_at = $2, change = $3, updated_at = $4 WHERE number = $1";
+        sql.execute(
+            statement,
+            &[number.into(), expires_at.into(), row.version.into(), now.into()],
+        )?;
     }
     Ok(())
 }
@@ -89,6 +101,7 @@ pub(crate) fn change(
 pub(crate) fn quarantine(
     sql: &mut dyn Sql,
     scope: &Scope,
+    now: Timestamp,
     memory: MemoryId,
     reason: Option<&str>,
 ) -> Result<()> {
@@ -116,7 +129,8 @@ pub(crate) fn quarantine(
             ));
         }
     };
-    let statement = "UPDATE memories SET status = $2, quarantine_reason = $3, change = $4 WHERE number = $1";
+    let statement = "UPDATE memories SET status = $2, quarantine_reason = $3, change = $4, updated_at = $5
+         WHERE number = $1";
     sql.execute(
         statement,
         &[
@@ -124,13 +138,20 @@ pub(crate) fn quarantine(
             status.as_str().into(),
             reason.map(ToOwned::to_owned).into(),
             row.version.into(),
+            now.into(),
         ],
     )?;
     counts.write(sql, row.number)
 }
 
 /// Marks `old` as replaced by `new`; both must be in the scope.
-pub(crate) fn supersede(sql: &mut dyn Sql, scope: &Scope, old: MemoryId, new: MemoryId) -> Result<()> {
+pub(crate) fn supersede(
+    sql: &mut dyn Sql,
+    scope: &Scope,
+    now: Timestamp,
+    old: MemoryId,
+    new: MemoryId,
+) -> Result<()> {
     let row = scopes::change(sql, scope)?;
     for memory in [old, new] {
         status_of(sql, &row, memory)?.ok_or_else(|| missing(scope, memory))?;
@@ -142,7 +163,15 @@ pub(crate) fn supersede(sql: &mut dyn Sql, scope: &Scope, old: MemoryId, new: Me
         ));
     }
     let mut counts = WordCounts::default();
-    retire(sql, &row, old, MemoryStatus::Superseded, Some(new), &mut counts)?;
+    retire(
+        sql,
+        &row,
+        old,
+        MemoryStatus::Superseded,
+        Some(new),
+        now,
+        &mut counts,
+    )?;
     counts.write(sql, row.number)
 }
 
@@ -183,7 +212,7 @@ pub(crate) fn expire(sql: &mut dyn Sql, scope: &Scope, now: Timestamp) -> Result
     let mut counts = WordCounts::default();
     for mut found in over.iter().map(|found| Row(found.0.clone())) {
         let memory = MemoryId::from_u128(found.id(0)?);
-        retire(sql, &row, memory, MemoryStatus::Expired, None, &mut counts)?;
+        retire(sql, &row, memory, MemoryStatus::Expired, None, now, &mut counts)?;
     }
     counts.write(sql, row.number)?;
     Ok(over.len() as u64)

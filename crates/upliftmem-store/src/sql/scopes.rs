@@ -1,6 +1,6 @@
 //! The row behind a scope: its number in the keys of all others, and its counters.
 
-use super::{Row, Sql};
+use super::{Dialect, Row, Sql};
 use crate::{
     error::{Error, Result},
     scope::Scope,
@@ -34,12 +34,24 @@ fn read(row: &mut Row) -> Result<ScopeRow> {
     })
 }
 
-/// The scope, if anything was ever written in it.
+/// The scope, if anything was ever written in it. PostgreSQL shows its rows, and no others, from here on.
 pub(crate) fn find(sql: &mut dyn Sql, scope: &Scope) -> Result<Option<ScopeRow>> {
-    let query = format!("SELECT {COLUMNS} FROM scopes WHERE key = $1");
+    let enter = match sql.dialect() {
+        Dialect::Sqlite => "",
+        Dialect::Postgres => ", set_config('upliftmem.scope', number::text, true)",
+    };
+    let query = format!("SELECT {COLUMNS}{enter} FROM scopes WHERE key = $1");
     sql.first(&query, &[scope.key().into()])?
         .map(|mut row| read(&mut row))
         .transpose()
+}
+
+/// For the few questions that are about all scopes: PostgreSQL shows the rows of all.
+pub(crate) fn enter_all(sql: &mut dyn Sql) -> Result<()> {
+    match sql.dialect() {
+        Dialect::Sqlite => Ok(()),
+        Dialect::Postgres => sql.script("SET LOCAL upliftmem.scope = '*'"),
+    }
 }
 
 /// The scope, made if it is new.

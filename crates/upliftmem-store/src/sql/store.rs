@@ -1,20 +1,22 @@
 //! [`Store`] for any database that runs the statements: checks the request, opens a transaction, calls them.
 
-use std::{io::Write, time::Duration};
+use std::{io::Write, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use upliftmem_core::{Ledger, MemoryId, Rollout, RolloutId, Task, TaskId};
+use upliftmem_core::{Ledger, MemoryId, Outcome, Rollout, RolloutId, Task, TaskId};
 
 use super::{
-    Backend, Sql, embeddings, journal, leases, memories, recall, reports, retirement, returns, scopes, tasks,
-    tickets, transfer,
+    Backend, Sql, embeddings, journal, leaders, leases, memories, recall, reports, retirement, returns,
+    scopes, tasks, tickets, transfer,
 };
 use crate::{
     AfterFailure, Completion, EmbedderGeneration, EntryKind, ExecutionReport, ExportKind, ImportSource,
-    ImportSummary, ItemResult, JournalEntry, JournalFilter, Journaled, Lease, LeaseRequest, LeasedTicket,
-    MemoryChange, MemoryFilter, NewMemory, NewTicket, ProgressReport, Recall, RecallQuery, ReembedProgress,
-    Scope, Store, StoreLimits, StoredMemory, StoredReport, Ticket, TicketFilter, Timestamp,
+    ImportSummary, ItemResult, JournalEntry, JournalFilter, Journaled, Leadership, Lease, LeaseRequest,
+    LeasedTicket, MemoryChange, MemoryFilter, NewMemory, NewTicket, ProgressReport, Recall, RecallQuery,
+    ReembedProgress, Scope, Store, StoreLimits, StoredMemory, StoredReport, Ticket, TicketFilter, Timestamp,
+    Topic, Watch,
     error::Result,
+    leadership::Fence,
     limits::{between_one_and, within},
     memory::{check_json, check_name},
 };
@@ -22,8 +24,10 @@ use crate::{
 /// A store on one database.
 #[derive(Debug)]
 pub(crate) struct SqlStore<B> {
-    pub(crate) backend: B,
+    pub(crate) backend: Arc<B>,
     pub(crate) limits: StoreLimits,
+    /// The leader's token that every write of a scope carries.
+    pub(crate) fence: Option<Fence>,
 }
 
 impl<B: Backend> SqlStore<B> {
@@ -56,8 +60,39 @@ impl<B: Backend> SqlStore<B> {
         scope: &Scope,
         work: impl FnOnce(&mut dyn Sql, &Scope) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        let scope = scope.clone();
-        self.backend.write(move |sql| work(sql, &scope)).await
+        let (scope, fence) = (scope.clone(), self.fence.clone());
+        self.backend
+            .write(move |sql| {
+                if let Some(fence) = &fence {
+                    leaders::check(sql, fence)?;
+                }
+                work(sql, &scope)
+            })
+            .await
+    }
+
+    async fn lease_any(
+        &self,
+        scope: &Scope,
+        now: Timestamp,
+        request: LeaseRequest,
+        executor: Option<String>,
+    ) -> Result<Vec<LeasedTicket>> {
+        let most = self.limits.lease_tickets_max;
+        between_one_and("lease_tickets_max", most, request.tickets, "tickets of a lease")?;
+        check_name("worker", &request.worker, &self.limits)?;
+        self.write(scope, move |sql, scope| {
+            leases::lease(sql, scope, now, &request, executor.as_deref())
+        })
+        .await
+    }
+
+    /// What was done, told to those who wait for it.
+    fn told<T>(&self, topic: Topic, done: Result<T>) -> Result<T> {
+        if done.is_ok() {
+            self.backend.tell(topic);
+        }
+        done
     }
 }
 
@@ -102,35 +137,53 @@ impl<B: Backend> Store for SqlStore<B> {
             .await
     }
 
-    async fn change_memory(&self, scope: &Scope, memory: MemoryId, change: MemoryChange) -> Result<()> {
+    async fn change_memory(
+        &self,
+        scope: &Scope,
+        now: Timestamp,
+        memory: MemoryId,
+        change: MemoryChange,
+    ) -> Result<()> {
         if let Some(metadata) = &change.metadata {
             check_json("metadata", metadata, &self.limits)?;
         }
         self.write(scope, move |sql, scope| {
-            retirement::change(sql, scope, memory, &change)
+            retirement::change(sql, scope, now, memory, &change)
         })
         .await
     }
 
-    async fn quarantine_memory(&self, scope: &Scope, memory: MemoryId, reason: &str) -> Result<()> {
+    async fn quarantine_memory(
+        &self,
+        scope: &Scope,
+        now: Timestamp,
+        memory: MemoryId,
+        reason: &str,
+    ) -> Result<()> {
         check_name("quarantine reason", reason, &self.limits)?;
         let reason = reason.to_owned();
         self.write(scope, move |sql, scope| {
-            retirement::quarantine(sql, scope, memory, Some(&reason))
+            retirement::quarantine(sql, scope, now, memory, Some(&reason))
         })
         .await
     }
 
-    async fn release_memory(&self, scope: &Scope, memory: MemoryId) -> Result<()> {
+    async fn release_memory(&self, scope: &Scope, now: Timestamp, memory: MemoryId) -> Result<()> {
         self.write(scope, move |sql, scope| {
-            retirement::quarantine(sql, scope, memory, None)
+            retirement::quarantine(sql, scope, now, memory, None)
         })
         .await
     }
 
-    async fn supersede_memory(&self, scope: &Scope, old: MemoryId, new: MemoryId) -> Result<()> {
+    async fn supersede_memory(
+        &self,
+        scope: &Scope,
+        now: Timestamp,
+        old: MemoryId,
+        new: MemoryId,
+    ) -> Result<()> {
         self.write(scope, move |sql, scope| {
-            retirement::supersede(sql, scope, old, new)
+            retirement::supersede(sql, scope, now, old, new)
         })
         .await
     }
@@ -246,20 +299,64 @@ impl<B: Backend> Store for SqlStore<B> {
             .await
     }
 
+    async fn lead(&self, scope: &Scope, name: &str) -> Result<Option<Leadership>> {
+        check_name("what is led", name, &self.limits)?;
+        let lock = format!("{}\n{name}", scope.key());
+        let Some(held) = self.backend.hold(lock).await? else {
+            return Ok(None);
+        };
+        let led = name.to_owned();
+        let token = self
+            .write(scope, move |sql, scope| leaders::raise(sql, scope, &led))
+            .await?;
+        let fence = Fence {
+            scope: scope.clone(),
+            name: name.to_owned(),
+            token,
+        };
+        let store = Arc::new(Self {
+            backend: Arc::clone(&self.backend),
+            limits: self.limits,
+            fence: Some(fence),
+        });
+        Ok(Some(Leadership {
+            store,
+            token,
+            _held: held,
+        }))
+    }
+
+    fn watch(&self) -> Watch {
+        self.backend.listen()
+    }
+
+    async fn clock(&self) -> Result<Timestamp> {
+        self.backend.clock().await
+    }
+
     async fn enqueue(&self, scope: &Scope, now: Timestamp, batch: Vec<NewTicket>) -> Result<u64> {
         self.batch(batch.len())?;
         let limits = self.limits;
-        self.write(scope, move |sql, scope| {
-            tickets::enqueue(sql, scope, &limits, now, &batch)
-        })
-        .await
+        let done = self
+            .write(scope, move |sql, scope| {
+                tickets::enqueue(sql, scope, &limits, now, &batch)
+            })
+            .await;
+        self.told(Topic::Tickets, done)
     }
 
     async fn lease(&self, scope: &Scope, now: Timestamp, request: LeaseRequest) -> Result<Vec<LeasedTicket>> {
-        let most = self.limits.lease_tickets_max;
-        between_one_and("lease_tickets_max", most, request.tickets, "tickets of a lease")?;
-        check_name("worker", &request.worker, &self.limits)?;
-        self.write(scope, move |sql, scope| leases::lease(sql, scope, now, &request))
+        self.lease_any(scope, now, request, None).await
+    }
+
+    async fn lease_of(
+        &self,
+        scope: &Scope,
+        now: Timestamp,
+        request: LeaseRequest,
+        executor: &str,
+    ) -> Result<Vec<LeasedTicket>> {
+        self.lease_any(scope, now, request, Some(executor.to_owned()))
             .await
     }
 
@@ -278,10 +375,12 @@ impl<B: Backend> Store for SqlStore<B> {
         report: ExecutionReport,
     ) -> Result<Completion> {
         let limits = self.limits;
-        self.write(scope, move |sql, scope| {
-            leases::complete(sql, scope, &limits, now, lease, &report)
-        })
-        .await
+        let done = self
+            .write(scope, move |sql, scope| {
+                leases::complete(sql, scope, &limits, now, lease, &report)
+            })
+            .await;
+        self.told(Topic::Reports, done)
     }
 
     async fn complete_many(
@@ -292,27 +391,39 @@ impl<B: Backend> Store for SqlStore<B> {
     ) -> Result<Vec<Result<Completion>>> {
         self.batch(batch.len())?;
         let limits = self.limits;
-        self.write(scope, move |sql, scope| {
-            leases::complete_many(sql, scope, &limits, now, &batch)
-        })
-        .await
+        let done = self
+            .write(scope, move |sql, scope| {
+                leases::complete_many(sql, scope, &limits, now, &batch)
+            })
+            .await;
+        self.told(Topic::Reports, done)
     }
 
     async fn fail(&self, scope: &Scope, lease: Lease, reason: &str) -> Result<AfterFailure> {
         let reason = reason.to_owned();
-        self.write(scope, move |sql, scope| leases::fail(sql, scope, lease, &reason))
-            .await
+        let after = self
+            .write(scope, move |sql, scope| leases::fail(sql, scope, lease, &reason))
+            .await?;
+        self.backend.tell(match after {
+            AfterFailure::WillRetry => Topic::Tickets,
+            AfterFailure::GivenUp => Topic::Reports,
+        });
+        Ok(after)
     }
 
     async fn take_back(&self, scope: &Scope, worker: &str) -> Result<u64> {
         let worker = worker.to_owned();
-        self.write(scope, move |sql, scope| returns::take_back(sql, scope, &worker))
-            .await
+        let done = self
+            .write(scope, move |sql, scope| returns::take_back(sql, scope, &worker))
+            .await;
+        self.told(Topic::Tickets, done)
     }
 
     async fn expire_leases(&self, scope: &Scope, now: Timestamp) -> Result<u64> {
-        self.write(scope, move |sql, scope| leases::expire(sql, scope, now))
-            .await
+        let done = self
+            .write(scope, move |sql, scope| leases::expire(sql, scope, now))
+            .await;
+        self.told(Topic::Tickets, done)
     }
 
     async fn record_execution(
@@ -323,10 +434,19 @@ impl<B: Backend> Store for SqlStore<B> {
         report: ExecutionReport,
     ) -> Result<Completion> {
         let limits = self.limits;
-        self.write(scope, move |sql, scope| {
-            reports::record_own(sql, scope, &limits, now, &rollout, &report)
-        })
-        .await
+        let done = self
+            .write(scope, move |sql, scope| {
+                reports::record_own(sql, scope, &limits, now, &rollout, &report)
+            })
+            .await;
+        self.told(Topic::Reports, done)
+    }
+
+    async fn settled(&self, scope: &Scope, rollouts: &[RolloutId]) -> Result<Vec<(Ticket, Option<Outcome>)>> {
+        self.page(rollouts.len().max(1))?;
+        let rollouts = rollouts.to_vec();
+        self.read(scope, move |sql, scope| tickets::settled(sql, scope, &rollouts))
+            .await
     }
 
     async fn ticket(&self, scope: &Scope, rollout: RolloutId) -> Result<Option<Ticket>> {
@@ -364,13 +484,25 @@ impl<B: Backend> Store for SqlStore<B> {
     async fn append(&self, scope: &Scope, now: Timestamp, entries: Vec<JournalEntry>) -> Result<Vec<u64>> {
         self.batch(entries.len())?;
         let limits = self.limits;
-        self.write(scope, move |sql, scope| {
-            entries
-                .iter()
-                .map(|entry| journal::append(sql, scope, &limits, now, entry))
-                .collect()
-        })
-        .await
+        let scorers = entries.iter().any(|entry| {
+            matches!(
+                entry,
+                JournalEntry::ScorerVersion(_) | JournalEntry::TrainingEvent(_)
+            )
+        });
+        let done = self
+            .write(scope, move |sql, scope| {
+                entries
+                    .iter()
+                    .map(|entry| journal::append(sql, scope, &limits, now, entry))
+                    .collect()
+            })
+            .await;
+        if scorers {
+            self.told(Topic::Scorers, done)
+        } else {
+            done
+        }
     }
 
     async fn entry(&self, scope: &Scope, kind: EntryKind, key: &str) -> Result<Option<Journaled>> {

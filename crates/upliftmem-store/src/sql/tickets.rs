@@ -1,8 +1,8 @@
 //! Tickets: asked for, read, carried over.
 
-use upliftmem_core::{Rollout, RolloutId, TaskId};
+use upliftmem_core::{Cost, Outcome, Performance, Rollout, RolloutId, TaskId};
 
-use super::{Row, Sql, id, scopes};
+use super::{Row, Sql, Value, id, placeholders, scopes};
 use crate::{
     NewTicket, Scope, StoreLimits, StoredTicket, Ticket, TicketFilter, TicketState, Timestamp,
     error::{Error, Result},
@@ -159,6 +159,66 @@ pub(crate) fn insert(
             "the scope has another rollout of that id; mint a new one",
         )),
     }
+}
+
+/// The keys of the scopes in which tickets can be handed out.
+pub(crate) fn waiting_scopes(sql: &mut dyn Sql, now: Timestamp) -> Result<Vec<String>> {
+    scopes::enter_all(sql)?;
+    let query = "SELECT s.key FROM scopes s JOIN (
+             SELECT scope FROM tickets WHERE state = 'waiting'
+             UNION SELECT scope FROM tickets WHERE state = 'leased' AND lease_expires_at <= $1
+         ) t ON t.scope = s.number ORDER BY s.number";
+    let rows = sql.all(query, &[now.into()])?;
+    rows.into_iter().map(|mut row| row.text(0)).collect()
+}
+
+/// How many tickets of all scopes nobody holds.
+pub(crate) fn waiting(sql: &mut dyn Sql) -> Result<u64> {
+    scopes::enter_all(sql)?;
+    let found = sql.first("SELECT count(*) FROM tickets WHERE state = 'waiting'", &[])?;
+    found.map_or(Ok(0), |mut row| row.unsigned(0))
+}
+
+/// Those of these tickets that there are, each with its outcome if it has one.
+pub(crate) fn settled(
+    sql: &mut dyn Sql,
+    scope: &Scope,
+    rollouts: &[RolloutId],
+) -> Result<Vec<(Ticket, Option<Outcome>)>> {
+    /// Values of one statement.
+    const TOGETHER: usize = 512;
+    let Some(row) = scopes::find(sql, scope)? else {
+        return Ok(Vec::new());
+    };
+    let columns = TICKET.split(", ").map(|column| format!("t.{}", column.trim()));
+    let columns = columns.collect::<Vec<_>>().join(", ");
+    let mut found = Vec::with_capacity(rollouts.len());
+    for some in rollouts.chunks(TOGETHER) {
+        // Few different numbers of values, so that few statements are prepared; the last is asked for more than once.
+        let places = some.len().next_power_of_two();
+        let query = format!(
+            "SELECT {columns}, r.performance, r.cost FROM tickets t
+             LEFT JOIN reports r ON r.scope = t.scope AND r.rollout = t.rollout
+             WHERE t.scope = $1 AND t.rollout IN ({})",
+            placeholders(2, places)
+        );
+        let mut values: Vec<Value> = vec![row.number.into()];
+        values.extend(some.iter().map(|rollout| id(rollout.as_u128())));
+        values.resize(places + 1, values[some.len()].clone());
+        for mut row in sql.all(&query, &values)? {
+            let ticket = read_ticket(&mut row)?;
+            let numbers = row.optional(13, Row::real)?.zip(row.optional(14, Row::real)?);
+            let outcome = numbers.map(|(performance, cost)| {
+                Ok::<_, Error>(Outcome {
+                    rollout: ticket.rollout.id,
+                    performance: Performance::new(performance)?,
+                    cost: Cost::new(cost)?,
+                })
+            });
+            found.push((ticket, outcome.transpose()?));
+        }
+    }
+    Ok(found)
 }
 
 /// The ticket of a rollout.

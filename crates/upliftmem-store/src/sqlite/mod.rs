@@ -4,6 +4,7 @@
 //! the process, of the system and of the power. Writers that wait together share one sync.
 
 mod connection;
+mod locks;
 mod writer;
 
 use std::{
@@ -14,11 +15,13 @@ use std::{
 
 use rusqlite::Connection;
 
-use self::{connection::Transaction, writer::Writer};
+use self::{connection::Transaction, locks::Locks, writer::Writer};
 use crate::{
-    Store, StoreLimits,
+    Store, StoreLimits, Timestamp, Topic, Watch,
     error::{Error, Result},
     index::ScopeIndexes,
+    leadership::Held,
+    signals::Hub,
     sql::{Backend, Sql, migrations::migrate, store::SqlStore},
 };
 
@@ -51,7 +54,11 @@ pub async fn open_sqlite(place: SqlitePlace, limits: StoreLimits) -> Result<Arc<
         .map_err(|error| Error::Unavailable(error.to_string()))
         .flatten()
         .map_err(|error| error.at(&name))?;
-    Ok(Arc::new(SqlStore { backend, limits }))
+    Ok(Arc::new(SqlStore {
+        backend: Arc::new(backend),
+        limits,
+        fence: None,
+    }))
 }
 
 /// The database behind a store.
@@ -62,6 +69,8 @@ struct Sqlite {
     writer: Writer,
     readers: Option<Arc<Readers>>,
     indexes: ScopeIndexes,
+    locks: Arc<Locks>,
+    hub: Hub,
 }
 
 #[derive(Debug)]
@@ -74,11 +83,13 @@ impl Sqlite {
     fn open(place: SqlitePlace) -> Result<Self> {
         let name = place.to_string();
         let mut indexes = ScopeIndexes::default();
+        let mut locks = Locks::default();
         let (connection, readers) = match place {
             SqlitePlace::Memory => (Connection::open_in_memory().map_err(connection::error)?, None),
             SqlitePlace::File(path) => {
                 let connection = Connection::open(&path).map_err(connection::error)?;
                 indexes = ScopeIndexes::beside(path.clone());
+                locks = Locks::beside(&path);
                 let readers = Readers {
                     path,
                     idle: Mutex::default(),
@@ -97,6 +108,8 @@ impl Sqlite {
             writer: Writer::start(connection)?,
             readers,
             indexes,
+            locks: Arc::new(locks),
+            hub: Hub::default(),
         })
     }
 }
@@ -171,5 +184,24 @@ impl Backend for Sqlite {
 
     fn indexes(&self) -> Option<ScopeIndexes> {
         Some(self.indexes.clone())
+    }
+
+    async fn hold(&self, name: String) -> Result<Option<Held>> {
+        let locks = Arc::clone(&self.locks);
+        tokio::task::spawn_blocking(move || locks.hold(&name))
+            .await
+            .map_err(|error| Error::Unavailable(error.to_string()))?
+    }
+
+    fn tell(&self, topic: Topic) {
+        self.hub.tell(topic);
+    }
+
+    fn listen(&self) -> Watch {
+        self.hub.listen()
+    }
+
+    async fn clock(&self) -> Result<Timestamp> {
+        Ok(Timestamp::now())
     }
 }

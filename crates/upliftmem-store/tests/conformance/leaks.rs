@@ -8,7 +8,7 @@ use upliftmem_store::*;
 use crate::{files::exported, journal::one_of_each, support::*};
 
 /// Methods that take no scope because they touch no row.
-const WITHOUT_ROWS: [&str; 1] = ["limits"];
+const WITHOUT_ROWS: [&str; 3] = ["limits", "watch", "clock"];
 
 const KINDS: [ExportKind; 5] = [
     ExportKind::Memories,
@@ -170,13 +170,28 @@ async fn try_everything(store: &TestStore, scope: &Scope) -> BTreeSet<&'static s
         metadata: Some(serde_json::Map::new()),
         expires_at: Some(Some(at(1))),
     };
-    assert!(store.change_memory(scope, first, change).await.is_err());
+    assert!(
+        store
+            .change_memory(scope, at(2_000), first, change)
+            .await
+            .is_err()
+    );
     tried.insert("quarantine_memory");
-    assert!(store.quarantine_memory(scope, first, "x").await.is_err());
+    assert!(
+        store
+            .quarantine_memory(scope, at(2_000), first, "x")
+            .await
+            .is_err()
+    );
     tried.insert("release_memory");
-    assert!(store.release_memory(scope, first).await.is_err());
+    assert!(store.release_memory(scope, at(2_000), first).await.is_err());
     tried.insert("supersede_memory");
-    assert!(store.supersede_memory(scope, first, memory_id(2)).await.is_err());
+    assert!(
+        store
+            .supersede_memory(scope, at(2_000), first, memory_id(2))
+            .await
+            .is_err()
+    );
     tried.insert("delete_memory");
     assert!(!store.delete_memory(scope, first).await.unwrap());
     tried.insert("expire_memories");
@@ -189,6 +204,15 @@ async fn try_everything(store: &TestStore, scope: &Scope) -> BTreeSet<&'static s
             .unwrap(),
         []
     );
+    tried.insert("lease_of");
+    let leased = store
+        .lease_of(scope, at(9_999), lease_request("thief", 9), "executor")
+        .await;
+    assert_eq!(leased.unwrap(), []);
+    tried.insert("settled");
+    assert_eq!(store.settled(scope, &[rollout]).await.unwrap(), []);
+    tried.insert("lead");
+    assert!(store.lead(scope, "run").await.unwrap().is_some());
     tried.insert("heartbeat");
     assert!(
         store

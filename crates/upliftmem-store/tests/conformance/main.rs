@@ -8,6 +8,7 @@
     reason = "a test says what fails by failing"
 )]
 
+mod beside;
 mod files;
 mod journal;
 mod leaks;
@@ -72,6 +73,12 @@ conformance! {
         an_agents_own_execution_is_recorded_once,
         wrong_reports_change_nothing,
         many_are_completed_at_once_each_by_itself;
+    beside:
+        one_leads_and_a_deposed_leader_writes_nothing,
+        what_is_written_is_heard,
+        many_tickets_are_looked_at_together,
+        work_is_found_wherever_it_waits,
+        a_request_that_comes_again_is_answered_once;
     journal:
         entries_are_appended_in_order_and_never_changed,
         what_is_learned_from_must_have_been_executed,

@@ -85,6 +85,7 @@ pub(crate) async fn what_is_stored_reads_back_whole(store: TestStore) {
             status: MemoryStatus::Active,
             quarantine_reason: None,
             created_at: at(1_000),
+            updated_at: None,
             expires_at: new.expires_at,
             superseded_by: None,
             embedding: new.embedding,
@@ -138,21 +139,28 @@ pub(crate) async fn what_is_beside_a_text_can_change(store: TestStore) {
         metadata: Some(metadata.clone()),
         expires_at: Some(Some(at(10))),
     };
-    store.change_memory(&alice(), memory_id(1), change).await.unwrap();
+    store
+        .change_memory(&alice(), at(2_000), memory_id(1), change)
+        .await
+        .unwrap();
     let stored = store.memories(&alice(), &[memory_id(1)]).await.unwrap();
     assert_eq!(stored[0].memory.metadata, metadata);
     assert_eq!(stored[0].expires_at, Some(at(10)));
+    assert_eq!(stored[0].updated_at, Some(at(2_000)), "and when it was changed");
     assert_eq!((recalled(9).await, recalled(11).await), (2, 0));
     let never = MemoryChange {
         metadata: None,
         expires_at: Some(None),
     };
-    store.change_memory(&alice(), memory_id(1), never).await.unwrap();
+    store
+        .change_memory(&alice(), at(2_000), memory_id(1), never)
+        .await
+        .unwrap();
     assert_eq!(recalled(11).await, 2);
     let stored = store.memories(&alice(), &[memory_id(1)]).await.unwrap();
     assert_eq!(stored[0].memory.metadata, metadata);
     let missing = store
-        .change_memory(&alice(), memory_id(9), MemoryChange::default())
+        .change_memory(&alice(), at(2_000), memory_id(9), MemoryChange::default())
         .await;
     assert!(matches!(missing, Err(Error::NotFound { .. })));
 }
@@ -173,7 +181,7 @@ pub(crate) async fn quarantine_and_release(store: TestStore) {
     };
     assert_eq!(recalled().await, (1, 1));
     store
-        .quarantine_memory(&alice(), memory_id(1), "it lied")
+        .quarantine_memory(&alice(), at(2_000), memory_id(1), "it lied")
         .await
         .unwrap();
     assert_eq!(recalled().await, (0, 0));
@@ -185,10 +193,13 @@ pub(crate) async fn quarantine_and_release(store: TestStore) {
         ItemStatus::Duplicate { of: memory_id(1) },
         "quarantine is not evaded by writing again"
     );
-    store.release_memory(&alice(), memory_id(1)).await.unwrap();
+    store
+        .release_memory(&alice(), at(2_000), memory_id(1))
+        .await
+        .unwrap();
     assert_eq!(recalled().await, (1, 1));
     let error = store
-        .quarantine_memory(&alice(), memory_id(9), "x")
+        .quarantine_memory(&alice(), at(2_000), memory_id(9), "x")
         .await
         .unwrap_err();
     assert!(matches!(error, Error::NotFound { .. }), "{error}");
@@ -215,7 +226,7 @@ pub(crate) async fn superseding_links_both_and_retires_one(store: TestStore) {
     );
     add(&store, vec![note(3, "the mug is broken")]).await;
     store
-        .supersede_memory(&alice(), memory_id(2), memory_id(3))
+        .supersede_memory(&alice(), at(2_000), memory_id(2), memory_id(3))
         .await
         .unwrap();
     assert_eq!(
@@ -229,13 +240,13 @@ pub(crate) async fn superseding_links_both_and_retires_one(store: TestStore) {
     );
     assert!(
         store
-            .supersede_memory(&alice(), memory_id(3), memory_id(3))
+            .supersede_memory(&alice(), at(2_000), memory_id(3), memory_id(3))
             .await
             .is_err()
     );
     assert!(
         store
-            .supersede_memory(&alice(), memory_id(3), memory_id(4))
+            .supersede_memory(&alice(), at(2_000), memory_id(3), memory_id(4))
             .await
             .is_err()
     );
@@ -315,7 +326,7 @@ pub(crate) async fn versions_grow_with_every_change(store: TestStore) {
     add(&store, vec![expiring, note(2, "b"), note(3, "c")]).await;
     assert!(grown().await);
     store
-        .quarantine_memory(&alice(), memory_id(2), "x")
+        .quarantine_memory(&alice(), at(2_000), memory_id(2), "x")
         .await
         .unwrap();
     assert!(grown().await);

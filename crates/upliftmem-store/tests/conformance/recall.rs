@@ -85,7 +85,7 @@ pub(crate) async fn status_and_expiry_are_applied_before_the_cut(store: TestStor
     add(&store, batch).await;
     for old in 31..=40 {
         store
-            .supersede_memory(&alice(), memory_id(old), memory_id(50))
+            .supersede_memory(&alice(), at(2_000), memory_id(old), memory_id(50))
             .await
             .unwrap();
     }

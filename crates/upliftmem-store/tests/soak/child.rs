@@ -70,7 +70,7 @@ async fn perform(store: &dyn Store, operation: Operation) -> Result<Answer> {
         }
         Operation::Quarantine(number) => {
             store
-                .quarantine_memory(scope, MemoryId::from_u128(number.into()), "soak")
+                .quarantine_memory(scope, now, MemoryId::from_u128(number.into()), "soak")
                 .await?;
         }
         Operation::Enqueue(numbers) => {

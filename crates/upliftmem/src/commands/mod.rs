@@ -11,6 +11,7 @@ mod search;
 mod serve;
 mod setup;
 mod train;
+mod worker;
 
 use std::path::PathBuf;
 
@@ -73,6 +74,8 @@ enum Command {
     Outcome(search::OutcomeArguments),
     /// Learn from executions on a stream of tasks, within a budget.
     Train(train::TrainArguments),
+    /// Execute what training runs and servers want, as one of many workers.
+    Worker(worker::WorkerArguments),
     /// Plan a batch of probes and show why each was chosen.
     Probe(probe::ProbeArguments),
     /// Compare methods side by side on held-out tasks.
@@ -103,7 +106,7 @@ impl Arguments {
     /// What is logged unless `UPLIFTMEM_LOG` says otherwise: a server's log is all it shows.
     pub(crate) const fn default_log(&self) -> &'static str {
         match self.command {
-            Command::Serve(_) => "info,rmcp=warn",
+            Command::Serve(_) | Command::Worker(_) => "info,rmcp=warn",
             _ => "warn",
         }
     }
@@ -127,7 +130,10 @@ pub(crate) async fn run(arguments: Arguments) -> Result<()> {
         _ => {}
     }
     let environment = config::environment()?;
-    let config = Config::load(global.config.as_deref(), &environment, &global.set)?;
+    let mut config = Config::load(global.config.as_deref(), &environment, &global.set)?;
+    if let Command::Worker(arguments) = &command {
+        arguments.apply(&mut config);
+    }
     match command {
         Command::Config(arguments) => return setup::show_config(&arguments, &config, output),
         Command::Demo(arguments) => return demo::demo(arguments, config, output).await,
@@ -135,7 +141,12 @@ pub(crate) async fn run(arguments: Arguments) -> Result<()> {
         Command::Doctor => return setup::doctor(config, output).await,
         _ => {}
     }
-    let context = Context::open(config, output).await?;
+    let context = match command {
+        Command::Serve(_) | Command::Train(_) | Command::Worker(_) => {
+            Context::open_patiently(config, output).await?
+        }
+        _ => Context::open(config, output).await?,
+    };
     match command {
         Command::Add(arguments) => memories::add(&context, arguments).await,
         Command::Import(arguments) => memories::import(&context, arguments).await,
@@ -145,6 +156,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<()> {
         Command::Explain(arguments) => search::explain(&context, &arguments).await,
         Command::Outcome(arguments) => search::outcome(&context, &arguments).await,
         Command::Train(arguments) => train::train(context, arguments).await,
+        Command::Worker(arguments) => worker::worker(&context, arguments).await,
         Command::Report(arguments) => train::report(&context, &arguments).await,
         Command::Probe(arguments) => probe::probe(&context, arguments).await,
         Command::Eval(arguments) => evaluate::eval(&context, arguments).await,

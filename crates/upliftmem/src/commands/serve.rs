@@ -89,7 +89,26 @@ pub(crate) fn app(context: &Context, authenticated: bool) -> Result<Arc<App>> {
         authenticated,
         default_scope: Some(context.config.scope.clone()),
         upstream_key,
+        otlp_headers: otlp_headers(&context.config.server.otlp_headers_variable)?,
     }))
+}
+
+/// The headers for the collector of traces, as OpenTelemetry writes them in one variable.
+fn otlp_headers(variable: &str) -> Result<Vec<(String, String)>> {
+    if variable.is_empty() {
+        return Ok(Vec::new());
+    }
+    let text = std::env::var(variable)
+        .with_context(|| format!("server.otlp_headers_variable: {variable} is not set"))?;
+    text.split(',')
+        .filter(|pair| !pair.trim().is_empty())
+        .map(|pair| {
+            let (name, value) = pair
+                .split_once('=')
+                .with_context(|| format!("{variable}: a part has no =; write it as name=value,name=value"))?;
+            Ok((name.trim().to_owned(), value.trim().to_owned()))
+        })
+        .collect()
 }
 
 /// Says on standard output where it is, so that a program that started it can read the port.
@@ -146,7 +165,7 @@ fn tls_files(context: &Context) -> Result<Option<TlsFiles>> {
 }
 
 /// Done when the process is asked to stop.
-async fn stopped() {
+pub(crate) async fn stopped() {
     let interrupted = async {
         if tokio::signal::ctrl_c().await.is_err() {
             std::future::pending::<()>().await;

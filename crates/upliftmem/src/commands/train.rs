@@ -1,18 +1,20 @@
 //! `train` and `report`.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 use indicatif::ProgressBar;
+use upliftmem_agent::Executor;
 use upliftmem_core::Task;
 use upliftmem_engine::{
-    Effect, EngineSettings, HelpReport, Progress, RunEnd, Strategy, TrainingReport, help_report,
+    Effect, EngineSettings, Error, HelpReport, Pause, Progress, RunEnd, Strategy, TrainingReport, help_report,
 };
+use upliftmem_store::Error as StoreError;
 
 use crate::{
     config::{Config, ExecutorKind},
-    context::{Context, open_world, read_tasks},
+    context::{Context, is_postgres, open_world, read_tasks},
     output::{Output, Table, cut, signed, strong},
 };
 
@@ -69,6 +71,9 @@ pub(crate) struct TrainArguments {
     /// Leave a part of the method out.
     #[arg(long, value_enum)]
     ablation: Option<Ablation>,
+    /// Execute nothing here: `upliftmem worker` does it all.
+    #[arg(long)]
+    workers_only: bool,
 }
 
 impl TrainArguments {
@@ -127,6 +132,9 @@ pub(crate) fn tasks_of(config: &Config, file: Option<&PathBuf>, held_out: bool) 
 pub(crate) async fn train(mut context: Context, arguments: TrainArguments) -> Result<()> {
     arguments.apply(&mut context.config);
     let executor = context.executor()?;
+    if arguments.workers_only {
+        context.config.executor.concurrency = 0;
+    }
     let tasks = tasks_of(&context.config, arguments.tasks.as_ref(), false)?;
     let seeds = if matches!(arguments.ablation, Some(Ablation::Base)) {
         0
@@ -134,13 +142,91 @@ pub(crate) async fn train(mut context: Context, arguments: TrainArguments) -> Re
         arguments.seed_tasks.min(tasks.len())
     };
     let (seed_tasks, stream) = tasks.split_at(seeds);
-    let trainer = context.trainer(&arguments.run, executor, seed_tasks.to_vec(), stream.to_vec())?;
     let show = Show::new(context.output);
-    let trained = trainer.train(&|progress| show.take(progress)).await?;
+    let run = Led {
+        context: &context,
+        run: &arguments.run,
+        executor,
+        seed_tasks,
+        stream,
+        show: &show,
+    };
+    let report = run.to_the_end().await?;
     show.finish();
-    context
-        .output
-        .result(&trained.report, || summary(&trained.report))
+    context.output.result(&report, || summary(&report))
+}
+
+/// How long a process waits before it asks again to lead a run that another leads.
+const ASK_AGAIN: Duration = Duration::from_secs(1);
+
+/// A run that one process leads at a time. Others wait, and go on with it where it stands when the leader is gone.
+struct Led<'a> {
+    context: &'a Context,
+    run: &'a str,
+    executor: Arc<dyn Executor>,
+    seed_tasks: &'a [Task],
+    stream: &'a [Task],
+    show: &'a Show,
+}
+
+impl Led<'_> {
+    async fn to_the_end(&self) -> Result<TrainingReport> {
+        let mut pause = Pause::default();
+        loop {
+            let error = match self.once().await {
+                Ok(report) => return Ok(report),
+                Err(error) => error,
+            };
+            // Another leads now: this one waits with the others.
+            if matches!(error, Error::Store(StoreError::Deposed { .. })) {
+                tracing::warn!(%error, "waiting to lead again");
+                continue;
+            }
+            // A file that is gone does not come back; a server that is away does.
+            if !is_postgres(&self.context.config.store.location) {
+                return Err(error.into());
+            }
+            match (&error, pause.after(&error)) {
+                (Error::Store(_), Some(wait)) => {
+                    tracing::warn!(%error, "waiting, then going on from where the run stands");
+                    tokio::time::sleep(wait).await;
+                }
+                _ => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Leads the run from where it stands to its end.
+    async fn once(&self) -> Result<TrainingReport, Error> {
+        let (store, scope) = (&self.context.store, &self.context.scope);
+        let name = format!("run:{}", self.run);
+        let mut told = false;
+        let leadership = loop {
+            if let Some(leadership) = store.lead(scope, &name).await? {
+                break leadership;
+            }
+            if !told {
+                tracing::warn!(
+                    run = self.run,
+                    "another process leads this run; waiting to take over"
+                );
+                told = true;
+            }
+            tokio::time::sleep(ASK_AGAIN).await;
+        };
+        tracing::info!(run = self.run, token = leadership.token, "leading");
+        let context = self.context.through(Arc::clone(&leadership.store));
+        let trainer = context
+            .trainer(
+                self.run,
+                Arc::clone(&self.executor),
+                self.seed_tasks.to_vec(),
+                self.stream.to_vec(),
+            )
+            .map_err(|error| Error::Internal(format!("{error:#}")))?;
+        let trained = trainer.train(&|progress| self.show.take(progress)).await?;
+        Ok(trained.report)
+    }
 }
 
 /// A bar that follows a run.

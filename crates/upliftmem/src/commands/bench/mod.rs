@@ -2,6 +2,7 @@
 
 mod lm;
 mod protocol;
+mod queue;
 mod serve;
 
 use anyhow::Result;
@@ -29,6 +30,8 @@ enum What {
     Probes(protocol::ProbeArguments),
     /// Retrieval within fixed stores, with few and with many memories.
     BudgetK(protocol::BudgetArguments),
+    /// Executions a second that workers get through when executing takes no time.
+    Queue(queue::QueueArguments),
     /// Searches a second and their latency, in a store of its own.
     Serve(serve::ServeArguments),
 }
@@ -43,6 +46,7 @@ pub(crate) async fn bench(arguments: BenchArguments, config: Config, output: Out
         What::Ablations(arguments) => protocol::run_ablations(&arguments, &config, output).await,
         What::Probes(arguments) => protocol::run_probes(&arguments, &config, output).await,
         What::BudgetK(arguments) => protocol::run_budgets(&arguments, &config, output).await,
+        What::Queue(arguments) => queue::queue(&arguments, &config, output).await,
         What::Serve(arguments) => serve::serve(&arguments, &config, output).await,
     }
 }

@@ -61,11 +61,33 @@ struct Measured {
     p90_ms: f64,
     p99_ms: f64,
     max_ms: f64,
+    /// Memory and open files of the process before and after: a long run shows whether they grow.
+    before: Resources,
+    after: Resources,
+}
+
+/// What the process holds; nothing where the system does not say.
+#[derive(Debug, Clone, Copy, Default, Serialize)]
+struct Resources {
+    resident_mib: f64,
+    files: usize,
+}
+
+impl Resources {
+    fn now() -> Self {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let kibibytes = line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<f64>().ok());
+        Self {
+            resident_mib: kibibytes.unwrap_or_default() / 1024.0,
+            files: std::fs::read_dir("/proc/self/fd").map_or(0, Iterator::count),
+        }
+    }
 }
 
 pub(super) async fn serve(arguments: &ServeArguments, config: &Config, output: Output) -> Result<()> {
     let mut table = Table::new(&[
-        "memories", "asked/s", "done/s", "p50 ms", "p90 ms", "p99 ms", "max ms", "failed",
+        "memories", "asked/s", "done/s", "p50 ms", "p90 ms", "p99 ms", "max ms", "failed", "MiB", "files",
     ]);
     let mut all = Vec::new();
     for &memories in &arguments.memories {
@@ -83,6 +105,11 @@ pub(super) async fn serve(arguments: &ServeArguments, config: &Config, output: O
                 format!("{:.2}", measured.p99_ms),
                 format!("{:.2}", measured.max_ms),
                 measured.failed.to_string(),
+                format!(
+                    "{:.0} to {:.0}",
+                    measured.before.resident_mib, measured.after.resident_mib
+                ),
+                format!("{} to {}", measured.before.files, measured.after.files),
             ]);
             all.push(measured);
         }
@@ -122,7 +149,7 @@ async fn measure(
     // The first searches read the index and make the scorer; they are not what is measured.
     load(&address, arguments, 50, Duration::from_secs(3)).await?;
     for &rate in &arguments.rate {
-        let began = Instant::now();
+        let (before, began) = (Resources::now(), Instant::now());
         let (mut times, failed) =
             load(&address, arguments, rate, Duration::from_secs(arguments.seconds)).await?;
         let seconds = began.elapsed().as_secs_f64();
@@ -142,6 +169,8 @@ async fn measure(
             p90_ms: at(0.9),
             p99_ms: at(0.99),
             max_ms: at(1.0),
+            before,
+            after: Resources::now(),
         });
     }
     let _ = stop.send(());
