@@ -3,7 +3,7 @@
 //! Needs the data: a folder `UPLIFTMEM_BENCH_DIR` with `alfworld/games.tar.xz` (or the unpacked splits in `alfworld/`).
 //! Without it every test says so and passes.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::print_stderr)]
 
 use std::{
     path::{Path, PathBuf},
