@@ -54,6 +54,8 @@ impl Learning {
         texts: &LearningTexts,
     ) -> Result<()> {
         self.learner = CompactLearner::new(self.settings)?;
+        // What was chosen for later labels is no part of an earlier version.
+        self.fit = None;
         self.take(&labels[..learned.fitted], 0, texts, true)?;
         if learned.fitted > 0 {
             self.fit = Some(self.learner.refit()?);

@@ -230,7 +230,7 @@ impl Collector {
                 together.push(next);
             }
             let count = together.len() as u64;
-            match self.send(together) {
+            match self.send(&together) {
                 Ok(()) => told = false,
                 Err(error) => {
                     self.dropped.fetch_add(count, Ordering::Relaxed);
@@ -243,7 +243,7 @@ impl Collector {
         }
     }
 
-    fn send(&self, spans: Vec<Value>) -> Result<(), ureq::Error> {
+    fn send(&self, spans: &[Value]) -> Result<(), ureq::Error> {
         let service = [
             attribute("service.name", json!("upliftmem")),
             attribute("service.version", json!(env!("CARGO_PKG_VERSION"))),

@@ -5,7 +5,7 @@
 //! `UPLIFTMEM_FAULT_ROUNDS` and `UPLIFTMEM_FAULT_SEED` choose another run; a failure names the seed. `cargo xtask soak` runs 50
 //! rounds, and restarts the database too.
 #![cfg(unix)]
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::print_stderr)] // It says which fault it injects.
 
 #[path = "../support/mod.rs"]
 mod support;
