@@ -12,9 +12,7 @@ use super::data::visit_games;
 use super::episode::{Play, Step};
 use super::error::LoadError;
 use super::game::Game;
-
-/// Actions of an episode in the paper's evaluation.
-pub const ACTIONS_MAX: u32 = 30;
+use super::play::ACTIONS_MAX;
 
 /// ALFWorld as an [`Environment`]: a task is played in the game whose name (`split/task/trial`) it bears.
 ///
@@ -23,7 +21,7 @@ pub const ACTIONS_MAX: u32 = 30;
 #[derive(Clone, Debug)]
 pub struct Alfworld {
     games: Arc<BTreeMap<String, Arc<Game>>>,
-    actions_max: u32,
+    actions_max: usize,
     running: Option<Running>,
 }
 
@@ -31,7 +29,7 @@ pub struct Alfworld {
 struct Running {
     game: Arc<Game>,
     play: Play,
-    actions: u32,
+    actions: usize,
 }
 
 impl Alfworld {
@@ -60,7 +58,7 @@ impl Alfworld {
 
     /// The same with another number of actions after which an episode ends.
     #[must_use]
-    pub fn with_actions_max(mut self, actions_max: u32) -> Self {
+    pub fn with_actions_max(mut self, actions_max: usize) -> Self {
         self.actions_max = actions_max;
         self
     }

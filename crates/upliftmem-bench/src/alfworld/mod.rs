@@ -35,7 +35,7 @@ mod text;
 
 pub use agent::{Player, View};
 pub use data::{Split, visit_games};
-pub use environment::{ACTIONS_MAX, Alfworld};
+pub use environment::Alfworld;
 pub use episode::{Episode, Step};
 pub use error::LoadError;
 pub use game::Game;
