@@ -6,26 +6,27 @@ use super::pass::{Before, Segment};
 
 /// Tokens that all texts below have in common.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Node {
+pub struct Node {
     /// The node it continues; always an earlier one.
-    pub(crate) parent: Option<usize>,
+    pub parent: Option<usize>,
     /// Its tokens in every text that passes through it.
-    pub(crate) span: Range<usize>,
+    pub span: Range<usize>,
     /// A text that passes through it.
-    pub(crate) text: usize,
+    pub text: usize,
     /// Texts that end here.
-    pub(crate) ends: Vec<usize>,
+    pub ends: Vec<usize>,
 }
 
 /// A prefix tree over texts, parents before children, whole subtrees one after another.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Trie {
-    pub(crate) nodes: Vec<Node>,
+pub struct Trie {
+    /// Parents before children.
+    pub nodes: Vec<Node>,
 }
 
 impl Trie {
     /// The tree of texts. No node has more than `longest` tokens, so that any text fits a pass in parts.
-    pub(crate) fn new(texts: &[impl AsRef<[u32]>], longest: usize) -> Self {
+    pub fn new(texts: &[impl AsRef<[u32]>], longest: usize) -> Self {
         let mut order: Vec<usize> = (0..texts.len()).collect();
         order.sort_by(|&a, &b| texts[a].as_ref().cmp(texts[b].as_ref()).then(a.cmp(&b)));
         let sorted: Vec<&[u32]> = order.iter().map(|&at| texts[at].as_ref()).collect();
@@ -90,7 +91,7 @@ impl Trie {
     }
 
     /// All nodes as segments of one pass.
-    pub(crate) fn segments(&self, texts: &[impl AsRef<[u32]>]) -> Vec<Segment> {
+    pub fn segments(&self, texts: &[impl AsRef<[u32]>]) -> Vec<Segment> {
         let segment = |(at, node): (usize, &Node)| Segment {
             tokens: texts[node.text].as_ref()[node.span.clone()].to_vec(),
             position: node.span.start,
@@ -101,12 +102,12 @@ impl Trie {
     }
 
     /// Tokens in all nodes together.
-    pub(crate) fn tokens(&self) -> usize {
+    pub fn tokens(&self) -> usize {
         self.nodes.iter().map(|node| node.span.len()).sum()
     }
 
     /// The way from the root to a node, the node itself not included.
-    pub(crate) fn ancestors(&self, node: usize) -> Vec<usize> {
+    pub fn ancestors(&self, node: usize) -> Vec<usize> {
         let mut way = Vec::new();
         let mut at = self.nodes[node].parent;
         while let Some(parent) = at {

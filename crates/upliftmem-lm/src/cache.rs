@@ -7,11 +7,11 @@ use std::{ops::Range, sync::Arc};
 use super::ops::KeptLayers;
 
 /// Kept tokens of a text, from its start on.
-pub(crate) type Spans = Vec<(KeptLayers, Range<usize>)>;
+pub type Spans = Vec<(KeptLayers, Range<usize>)>;
 
 /// A prefix tree of kept tokens; what was not used for longest goes first.
 #[derive(Debug)]
-pub(crate) struct PrefixCache {
+pub struct PrefixCache {
     children: Vec<Kept>,
     /// Tokens in the tree and how many may be.
     tokens: usize,
@@ -30,7 +30,8 @@ struct Kept {
 }
 
 impl PrefixCache {
-    pub(crate) const fn new(tokens_max: usize) -> Self {
+    /// An empty cache for so many tokens.
+    pub const fn new(tokens_max: usize) -> Self {
         Self {
             children: Vec::new(),
             tokens: 0,
@@ -40,12 +41,12 @@ impl PrefixCache {
     }
 
     /// Tokens that may be kept.
-    pub(crate) const fn tokens_max(&self) -> usize {
+    pub const fn tokens_max(&self) -> usize {
         self.tokens_max
     }
 
     /// The longest known start of a text.
-    pub(crate) fn find(&mut self, text: &[u32]) -> Spans {
+    pub fn find(&mut self, text: &[u32]) -> Spans {
         self.clock += 1;
         let (mut spans, mut from) = (Vec::new(), 0);
         let mut children = &mut self.children;
@@ -71,7 +72,7 @@ impl PrefixCache {
     }
 
     /// Keeps the tokens of a text from `from` on. If what stands before them is gone, they are of no use and left out.
-    pub(crate) fn keep(&mut self, text: &[u32], from: usize, layers: &KeptLayers) {
+    pub fn keep(&mut self, text: &[u32], from: usize, layers: &KeptLayers) {
         if text.len() <= from || text.len() - from > self.tokens_max {
             return;
         }

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 pub(crate) use gguf::GgufFile;
 pub(crate) use safetensors::TensorFiles;
 
-use crate::error::{Result, ScorerError};
+use crate::error::{LmError, Result};
 
 /// Tensors by name.
 pub(crate) enum Weights {
@@ -49,15 +49,15 @@ impl Weights {
 }
 
 /// An error about a file.
-pub(crate) fn problem(file: &Path, problem: impl std::fmt::Display) -> ScorerError {
-    ScorerError::Model {
+pub fn problem(file: &Path, problem: impl std::fmt::Display) -> LmError {
+    LmError::Model {
         file: PathBuf::from(file),
         problem: problem.to_string(),
     }
 }
 
 /// A tensor in the wrong shape.
-fn wrong_shape(file: &Path, name: &str, found: &[usize], wanted: &[usize]) -> ScorerError {
+fn wrong_shape(file: &Path, name: &str, found: &[usize], wanted: &[usize]) -> LmError {
     problem(
         file,
         format_args!("tensor {name:?} has the shape {found:?}; the configuration asks for {wanted:?}"),

@@ -1,6 +1,6 @@
 //! One head of keys and the query heads that share it.
 
-use crate::lm::ops::{
+use crate::ops::{
     exp::exp,
     kernel::{PANEL, Panels, Strided, Target, multiply, panels_of, tiles_of},
 };

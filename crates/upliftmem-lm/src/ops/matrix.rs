@@ -188,7 +188,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::lm::ops::tests::entries;
+    use crate::ops::tests::entries;
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(24))]

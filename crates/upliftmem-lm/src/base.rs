@@ -5,7 +5,7 @@ use std::{ops::Range, path::Path, sync::Arc};
 use candle_core::{DType, Device, Tensor};
 
 use super::{
-    Adapter, LmConfig, LmTokenizer, Module,
+    Adapter, LmConfig, LmTokenizer, Module, Spans,
     layer::{Beside, Layer},
     numerical,
     ops::{FrozenLinear, KeptLayers, rms_norm},
@@ -13,8 +13,8 @@ use super::{
     weights::{Weights, problem},
 };
 use crate::{
-    embedder::hash::mix,
     error::{Result, invalid},
+    mix,
 };
 
 const CONFIG: &str = "config.json";
@@ -25,8 +25,8 @@ pub struct Base {
     device: Device,
     frequencies: Vec<f64>,
     embedding: Tensor,
-    pub(crate) layers: Vec<Layer>,
-    pub(crate) norm: Tensor,
+    layers: Vec<Layer>,
+    norm: Tensor,
     head: Tensor,
 }
 
@@ -56,6 +56,28 @@ impl KvCache {
         self.length == 0
     }
 
+    /// A text whose start is kept elsewhere.
+    pub fn from_spans(spans: Spans) -> Self {
+        Self {
+            length: spans.iter().map(|(_, rows)| rows.len()).sum(),
+            parts: spans,
+        }
+    }
+
+    /// Keys and values of the last `count` tokens, if they were added together.
+    pub fn newest(&self, count: usize) -> Option<&KeptLayers> {
+        let (layers, rows) = self.parts.last()?;
+        (*rows == (0..count)).then_some(layers)
+    }
+
+    /// What stands before a token that follows.
+    fn before(&self) -> Vec<Before> {
+        self.parts
+            .iter()
+            .map(|(kept, rows)| Before::Kept(Arc::clone(kept), rows.clone()))
+            .collect()
+    }
+
     /// Forgets all tokens from `length` on.
     pub fn truncate(&mut self, length: usize) {
         let mut start = 0;
@@ -70,11 +92,11 @@ impl KvCache {
 }
 
 /// What a pass gives.
-pub(crate) struct PassOutput {
+pub struct PassOutput {
     /// Normalised hidden states of the wanted rows.
-    pub(crate) hidden: Tensor,
+    pub hidden: Tensor,
     /// Keys and values of the rows that were to be kept, in the order they were named.
-    pub(crate) kept: Vec<KeptLayers>,
+    pub kept: Vec<KeptLayers>,
 }
 
 impl Base {
@@ -206,16 +228,22 @@ impl Base {
         &self.device
     }
 
+    /// Its layers, from the embedding on.
+    pub fn layers(&self) -> &[Layer] {
+        &self.layers
+    }
+
+    /// The norm after the last layer.
+    pub const fn norm(&self) -> &Tensor {
+        &self.norm
+    }
+
     /// Continues a text: normalised hidden states of all given tokens, whose keys and values are added to the cache.
     pub fn forward(&self, tokens: &[u32], cache: &mut KvCache, adapter: Option<&Adapter>) -> Result<Tensor> {
         let segment = Segment {
             tokens: tokens.to_vec(),
             position: cache.length,
-            before: cache
-                .parts
-                .iter()
-                .map(|(kept, range)| Before::Kept(Arc::clone(kept), range.clone()))
-                .collect(),
+            before: cache.before(),
             wanted: true,
         };
         let pass = self.pass(&[segment], true)?;
@@ -232,6 +260,31 @@ impl Base {
         Ok(output.hidden)
     }
 
+    /// Continues one text in several ways, none of which sees another: normalised hidden states of every way's tokens. The
+    /// cache stays as it is.
+    pub fn branches(&self, ways: &[Vec<u32>], cache: &KvCache) -> Result<Vec<Tensor>> {
+        if ways.is_empty() {
+            return Ok(Vec::new());
+        }
+        let segments: Vec<Segment> = ways
+            .iter()
+            .map(|tokens| Segment {
+                tokens: tokens.clone(),
+                position: cache.length,
+                before: cache.before(),
+                wanted: true,
+            })
+            .collect();
+        let pass = self.pass(&segments, true)?;
+        let hidden = self.run(&pass, None, &[])?.hidden;
+        (0..ways.len())
+            .map(|way| {
+                let rows = pass.rows(way);
+                hidden.narrow(0, rows.start, rows.len()).map_err(numerical)
+            })
+            .collect()
+    }
+
     /// The logits of all tokens after each hidden state.
     pub fn logits(&self, hidden: &Tensor) -> Result<Tensor> {
         hidden
@@ -240,7 +293,7 @@ impl Base {
     }
 
     /// The direction that tells one token's logit from another's.
-    pub(crate) fn margin_direction(&self, yes: u32, no: u32) -> Result<Tensor> {
+    pub fn margin_direction(&self, yes: u32, no: u32) -> Result<Tensor> {
         let row = |token: u32| self.head.get(token as usize).map_err(numerical);
         (row(yes)? - row(no)?)
             .and_then(|direction| direction.unsqueeze(1)?.contiguous())
@@ -248,7 +301,7 @@ impl Base {
     }
 
     /// Checks segments and lays them out.
-    pub(crate) fn pass(&self, segments: &[Segment], every_row: bool) -> Result<Pass> {
+    pub fn pass(&self, segments: &[Segment], every_row: bool) -> Result<Pass> {
         for segment in segments {
             if let Some(token) = segment
                 .tokens
@@ -275,18 +328,13 @@ impl Base {
     }
 
     /// The embedding of a pass's tokens.
-    pub(crate) fn embed(&self, pass: &Pass) -> candle_core::Result<Tensor> {
+    pub fn embed(&self, pass: &Pass) -> candle_core::Result<Tensor> {
         self.embedding
             .index_select(&Tensor::new(pass.tokens(), &self.device)?, 0)
     }
 
     /// One pass without a way back. Keeps keys and values of the named rows.
-    pub(crate) fn run(
-        &self,
-        pass: &Pass,
-        adapter: Option<&Adapter>,
-        keep: &[Range<usize>],
-    ) -> Result<PassOutput> {
+    pub fn run(&self, pass: &Pass, adapter: Option<&Adapter>, keep: &[Range<usize>]) -> Result<PassOutput> {
         let work = || -> candle_core::Result<PassOutput> {
             let beside = Beside {
                 adapter,
@@ -312,7 +360,7 @@ impl Base {
     }
 
     /// Bytes that keys and values of one token take.
-    pub(crate) const fn kept_bytes(&self) -> usize {
+    pub const fn kept_bytes(&self) -> usize {
         self.config.layers * 2 * self.config.key_size() * size_of::<f32>()
     }
 }

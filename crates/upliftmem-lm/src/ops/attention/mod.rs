@@ -16,7 +16,7 @@ use self::unit::Unit;
 use super::{slice, with_entries};
 
 /// Keys and values of every layer for some tokens, kept from an earlier pass.
-pub(crate) type KeptLayers = Arc<Vec<(Tensor, Tensor)>>;
+pub type KeptLayers = Arc<Vec<(Tensor, Tensor)>>;
 
 /// A part of what a segment sees.
 #[derive(Debug, Clone)]
@@ -357,7 +357,7 @@ fn add(target: &mut [f32], source: &[f32]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lm::ops::tests::{assert_close, check_slopes, variable};
+    use crate::ops::tests::{assert_close, check_slopes, variable};
 
     const HEADS: Heads = Heads {
         queries: 4,

@@ -123,7 +123,7 @@ impl CustomOp1 for Rotary {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lm::ops::tests::{assert_close, check_slopes, variable};
+    use crate::ops::tests::{assert_close, check_slopes, variable};
 
     #[test]
     fn equals_its_composition_and_has_its_slopes() {

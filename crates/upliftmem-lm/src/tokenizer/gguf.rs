@@ -8,7 +8,7 @@ use serde_json::{Map, json};
 
 use crate::{
     error::Result,
-    lm::weights::{GgufFile, problem},
+    weights::{GgufFile, problem},
 };
 
 const QWEN: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";

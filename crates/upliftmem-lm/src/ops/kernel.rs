@@ -220,7 +220,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::lm::ops::tests::entries;
+    use crate::ops::tests::entries;
 
     proptest! {
         #[test]

@@ -81,7 +81,7 @@ impl CustomOp1 for Product {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lm::ops::tests::{assert_close, check_slopes, entries, variable};
+    use crate::ops::tests::{assert_close, check_slopes, entries, variable};
 
     #[test]
     fn equals_a_product_and_has_its_slopes() {

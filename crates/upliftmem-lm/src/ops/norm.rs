@@ -5,7 +5,7 @@ use candle_core::{CpuStorage, CustomOp1, D, Layout, Result, Shape, Tensor};
 use super::{slice, width, with_entries};
 
 /// Divides every row by its root mean square and multiplies it with a frozen weight.
-pub(crate) fn rms_norm(x: &Tensor, weight: &Tensor, epsilon: f64) -> Result<Tensor> {
+pub fn rms_norm(x: &Tensor, weight: &Tensor, epsilon: f64) -> Result<Tensor> {
     let x = x.contiguous()?;
     if x.device().is_cpu() {
         return x.apply_op1(RmsNorm {
@@ -102,7 +102,7 @@ impl CustomOp1 for RmsNorm {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lm::ops::tests::{assert_close, check_slopes, variable};
+    use crate::ops::tests::{assert_close, check_slopes, variable};
 
     #[test]
     fn equals_its_composition_and_has_its_slopes() {

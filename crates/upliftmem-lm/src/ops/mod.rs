@@ -14,10 +14,11 @@ mod norm;
 mod rotary;
 mod swiglu;
 
-pub(crate) use attention::{AttentionPlan, Heads, KeptLayers, SegmentPlan, Span, attention};
-pub(crate) use dropout::Dropout;
+pub use attention::KeptLayers;
+pub(crate) use attention::{AttentionPlan, Heads, SegmentPlan, Span, attention};
+pub use dropout::Dropout;
 pub(crate) use linear::FrozenLinear;
-pub(crate) use norm::rms_norm;
+pub use norm::rms_norm;
 pub(crate) use rotary::{RotaryRows, rotary};
 pub(crate) use swiglu::swiglu;
 
@@ -35,7 +36,7 @@ fn slice<'a>(storage: &'a CpuStorage, layout: &Layout) -> Result<&'a [f32]> {
 }
 
 /// Reads the entries of a tensor on a processor.
-pub(crate) fn with_entries<T>(tensor: &Tensor, read: impl FnOnce(&[f32]) -> Result<T>) -> Result<T> {
+pub fn with_entries<T>(tensor: &Tensor, read: impl FnOnce(&[f32]) -> Result<T>) -> Result<T> {
     let tensor = tensor.contiguous()?;
     let (storage, layout) = tensor.storage_and_layout();
     match &*storage {
@@ -54,22 +55,22 @@ pub(super) mod tests {
     use candle_core::{Device, Result, Tensor, Var};
 
     /// Repeatable entries between -1 and 1.
-    pub(in crate::lm) fn entries(count: usize, seed: u64) -> Vec<f32> {
+    pub(crate) fn entries(count: usize, seed: u64) -> Vec<f32> {
         (0..count as u64)
             .map(|entry| {
-                let bits = crate::embedder::hash::mix(entry ^ (seed << 32)) >> 40;
+                let bits = crate::mix(entry ^ (seed << 32)) >> 40;
                 bits as f32 / 8_388_608.0 - 1.0
             })
             .collect()
     }
 
-    pub(in crate::lm) fn variable(shape: &[usize], seed: u64) -> Var {
+    pub(crate) fn variable(shape: &[usize], seed: u64) -> Var {
         let entries = entries(shape.iter().product(), seed);
         Var::from_vec(entries, shape, &Device::Cpu).unwrap()
     }
 
     /// Compares a function's slopes with central differences of a random projection of its result.
-    pub(in crate::lm) fn check_slopes(inputs: &[Var], function: impl Fn(&[Tensor]) -> Result<Tensor>) {
+    pub(crate) fn check_slopes(inputs: &[Var], function: impl Fn(&[Tensor]) -> Result<Tensor>) {
         let tensors: Vec<Tensor> = inputs.iter().map(|input| input.as_tensor().clone()).collect();
         let result = function(&tensors).unwrap();
         let direction =
@@ -123,7 +124,7 @@ pub(super) mod tests {
         }
     }
 
-    pub(in crate::lm) fn assert_close(left: &Tensor, right: &Tensor, tolerance: f32) {
+    pub(crate) fn assert_close(left: &Tensor, right: &Tensor, tolerance: f32) {
         assert_eq!(left.dims(), right.dims());
         let gap = (left - right)
             .unwrap()

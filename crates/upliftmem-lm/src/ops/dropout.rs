@@ -3,18 +3,20 @@
 use candle_core::{CpuStorage, CustomOp1, Layout, Result, Shape, Tensor};
 
 use super::{slice, with_entries};
-use crate::embedder::hash::mix;
+use crate::mix;
 
 /// Drops entries at a rate and makes up for it in the others.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Dropout {
-    pub(crate) rate: f64,
-    pub(crate) seed: u64,
+pub struct Dropout {
+    /// Share of entries that are left out.
+    pub rate: f64,
+    /// Which ones.
+    pub seed: u64,
 }
 
 impl Dropout {
     /// The same rate at another place of the model.
-    pub(crate) fn at(self, place: u64) -> Self {
+    pub fn at(self, place: u64) -> Self {
         Self {
             seed: mix(self.seed ^ mix(place)),
             ..self
@@ -23,7 +25,7 @@ impl Dropout {
 
     /// What the entry at this place is multiplied with.
     #[expect(clippy::cast_possible_truncation, reason = "entries are in single precision")]
-    pub(crate) fn factor(self, place: u64) -> f32 {
+    pub fn factor(self, place: u64) -> f32 {
         let share = (mix(self.seed.wrapping_add(place)) >> 11) as f64 / (1_u64 << 53) as f64;
         if share < self.rate {
             0.0
@@ -40,7 +42,7 @@ impl Dropout {
     }
 
     /// Drops entries of a tensor.
-    pub(crate) fn apply(self, x: &Tensor) -> Result<Tensor> {
+    pub fn apply(self, x: &Tensor) -> Result<Tensor> {
         let x = x.contiguous()?;
         if x.device().is_cpu() {
             return x.apply_op1(self);
@@ -71,7 +73,7 @@ impl CustomOp1 for Dropout {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lm::ops::tests::{check_slopes, variable};
+    use crate::ops::tests::{check_slopes, variable};
 
     #[test]
     fn drops_its_share_and_has_its_slopes() {

@@ -62,7 +62,7 @@ impl Module {
     }
 
     /// Its place in a layer.
-    pub(crate) const fn path(self) -> &'static str {
+    pub const fn path(self) -> &'static str {
         match self {
             Self::Query => "self_attn.q_proj",
             Self::Key => "self_attn.k_proj",
@@ -75,7 +75,7 @@ impl Module {
     }
 
     /// Outputs and inputs.
-    pub(crate) const fn shape(self, config: &LmConfig) -> (usize, usize) {
+    pub const fn shape(self, config: &LmConfig) -> (usize, usize) {
         match self {
             Self::Query => (config.query_size(), config.hidden),
             Self::Key | Self::Value => (config.key_size(), config.hidden),
@@ -156,44 +156,22 @@ impl LoraSettings {
     }
 }
 
-/// Maps the logit margin to utility. Paper: eq. scorer_calibration.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Calibration {
-    /// What the margin is multiplied with. Paper: a.
-    pub scale: f64,
-    /// What is added. Paper: b.
-    pub offset: f64,
-}
-
-impl Calibration {
-    /// The margin as it is.
-    pub const NONE: Self = Self {
-        scale: 1.0,
-        offset: 0.0,
-    };
-
-    /// The value of a margin.
-    pub fn value(self, margin: f64) -> f64 {
-        self.scale * margin + self.offset
-    }
-}
-
 /// The two matrices beside one map: `x A^T B^T`.
 #[derive(Debug, Clone)]
 pub struct LowRank {
     /// Rank by inputs.
-    pub(crate) down: Tensor,
+    pub down: Tensor,
     /// Outputs by rank.
-    pub(crate) up: Tensor,
+    pub up: Tensor,
 }
 
 /// An adapter for every layer of a base.
 #[derive(Debug, Clone)]
 pub struct Adapter {
-    pub(crate) settings: LoraSettings,
+    /// Its shape.
+    pub settings: LoraSettings,
     /// Layer by layer, the maps in the order of the settings.
-    pub(crate) layers: Vec<Vec<LowRank>>,
+    pub layers: Vec<Vec<LowRank>>,
 }
 
 impl Adapter {

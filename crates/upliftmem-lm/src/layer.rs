@@ -3,17 +3,17 @@
 use candle_core::{Device, Result, Tensor};
 
 use super::{
-    LmConfig,
+    Architecture, LmConfig,
     adapter::{Adapter, Module, place},
+    numerical,
     ops::{Dropout, FrozenLinear, Heads, attention, rms_norm, rotary, swiglu},
     pass::Pass,
     weights::Weights,
 };
-use crate::lm::numerical;
 
 /// The frozen numbers of a layer.
 #[derive(Debug)]
-pub(crate) struct Layer {
+pub struct Layer {
     index: usize,
     heads: Heads,
     epsilon: f64,
@@ -27,17 +27,21 @@ pub(crate) struct Layer {
 
 /// What adds to the frozen maps in one pass.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Beside<'a> {
-    pub(crate) adapter: Option<&'a Adapter>,
-    pub(crate) dropout: Option<Dropout>,
+pub struct Beside<'a> {
+    /// What was learned.
+    pub adapter: Option<&'a Adapter>,
+    /// What is left out while learning.
+    pub dropout: Option<Dropout>,
 }
 
 /// What a layer gives.
-pub(crate) struct LayerOutput {
+pub struct LayerOutput {
     /// All rows, or the wanted ones in the last layer.
-    pub(crate) rows: Tensor,
-    pub(crate) keys: Tensor,
-    pub(crate) values: Tensor,
+    pub rows: Tensor,
+    /// Keys of all rows.
+    pub keys: Tensor,
+    /// Values of all rows.
+    pub values: Tensor,
 }
 
 impl Layer {
@@ -61,7 +65,7 @@ impl Layer {
             let rows = read(&format!("{}.weight", module.path()), &[outputs, inputs], weights)?;
             let biased = config.attention_bias
                 && (matches!(module, Module::Query | Module::Key | Module::Value)
-                    || (module == Module::Output && config.architecture == super::Architecture::Llama));
+                    || (module == Module::Output && config.architecture == Architecture::Llama));
             let bias = if biased {
                 Some(read(&format!("{}.bias", module.path()), &[outputs], weights)?)
             } else {
@@ -69,7 +73,7 @@ impl Layer {
             };
             maps.push(FrozenLinear::new(&rows, outputs, inputs, bias.as_deref(), device).map_err(numerical)?);
         }
-        let head_norms = if config.architecture == super::Architecture::Qwen3 {
+        let head_norms = if config.architecture == Architecture::Qwen3 {
             let size = [config.head_size];
             let queries = read("self_attn.q_norm.weight", &size, weights)?;
             let keys = read("self_attn.k_norm.weight", &size, weights)?;
@@ -136,13 +140,7 @@ impl Layer {
     }
 
     /// All rows of a pass through the layer. In the last one only the wanted rows go on: nobody reads the others.
-    pub(crate) fn forward(
-        &self,
-        x: &Tensor,
-        pass: &Pass,
-        last: bool,
-        beside: Beside<'_>,
-    ) -> Result<LayerOutput> {
+    pub fn forward(&self, x: &Tensor, pass: &Pass, last: bool, beside: Beside<'_>) -> Result<LayerOutput> {
         let normed = rms_norm(x, &self.input_norm, self.epsilon)?;
         let keys = self.map(Module::Key, &normed, beside)?;
         let values = self.map(Module::Value, &normed, beside)?;

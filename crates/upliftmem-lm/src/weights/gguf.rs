@@ -13,8 +13,8 @@ use candle_core::{
 
 use super::{finite, problem, wrong_shape};
 use crate::{
+    config::{Architecture, GgufKeys, LmConfig},
     error::Result,
-    lm::config::{Architecture, GgufKeys, LmConfig},
 };
 
 /// An open GGUF file.

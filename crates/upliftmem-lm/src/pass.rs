@@ -6,7 +6,7 @@ use super::ops::{AttentionPlan, KeptLayers, RotaryRows, SegmentPlan, Span};
 
 /// What a segment continues.
 #[derive(Debug, Clone)]
-pub(crate) enum Before {
+pub enum Before {
     /// Another segment of the pass, by its number.
     Segment(usize),
     /// Tokens of an earlier pass.
@@ -15,19 +15,20 @@ pub(crate) enum Before {
 
 /// Tokens that stand together.
 #[derive(Debug, Clone)]
-pub(crate) struct Segment {
-    pub(crate) tokens: Vec<u32>,
+pub struct Segment {
+    /// The tokens.
+    pub tokens: Vec<u32>,
     /// The position of the first token.
-    pub(crate) position: usize,
+    pub position: usize,
     /// What it continues: earlier segments and kept tokens, from the start of the text.
-    pub(crate) before: Vec<Before>,
+    pub before: Vec<Before>,
     /// Whether its last token's hidden state is wanted.
-    pub(crate) wanted: bool,
+    pub wanted: bool,
 }
 
 /// Segments laid out as rows.
 #[derive(Debug)]
-pub(crate) struct Pass {
+pub struct Pass {
     tokens: Vec<u32>,
     rows: Vec<Range<usize>>,
     rotary: RotaryRows,
@@ -90,12 +91,13 @@ impl Pass {
         }
     }
 
-    pub(crate) fn tokens(&self) -> &[u32] {
+    /// All tokens, segment after segment.
+    pub fn tokens(&self) -> &[u32] {
         &self.tokens
     }
 
     /// The rows of a segment.
-    pub(crate) fn rows(&self, segment: usize) -> Range<usize> {
+    pub fn rows(&self, segment: usize) -> Range<usize> {
         self.rows[segment].clone()
     }
 
@@ -103,7 +105,8 @@ impl Pass {
         &self.rotary
     }
 
-    pub(crate) fn wanted(&self) -> Option<&[u32]> {
+    /// Rows that go through the last layer, unless all do.
+    pub fn wanted(&self) -> Option<&[u32]> {
         self.last.as_ref().map(|(wanted, ..)| wanted.as_slice())
     }
 
