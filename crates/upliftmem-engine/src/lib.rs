@@ -43,5 +43,5 @@ pub use settings::{
 };
 pub use state::{Labelled, Learned, RunState};
 pub use texts::{KnownMemory, KnownTask, Offer, Texts, inputs, store_generation};
-pub use train::{OnProgress, Progress, RunEnd, Trained, Trainer, TrainingReport};
+pub use train::{OnProgress, Progress, RunEnd, Trained, Trainer, TrainingReport, Writing, WritingSettings};
 pub use trends::{CalibrationBin, CalibrationReport, UpliftPoint, calibration_report, uplift_over_time};
