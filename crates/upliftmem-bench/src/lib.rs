@@ -22,6 +22,7 @@ pub mod baselines;
 pub mod learning;
 mod lexical;
 pub mod lm;
+pub mod questions;
 mod world_executor;
 pub mod worlds;
 
