@@ -6,11 +6,13 @@ mod evaluate;
 mod keys;
 mod memories;
 mod probe;
+mod questions;
 mod score;
 mod search;
 mod serve;
 mod setup;
 mod train;
+mod writing;
 
 use std::path::PathBuf;
 
@@ -91,7 +93,7 @@ enum Command {
     Doctor,
     /// Show the configuration: as it is, or every key with its default.
     Config(setup::ConfigArguments),
-    /// List, get and locate embedding models.
+    /// List, get and locate models.
     Models(setup::ModelsArguments),
     /// Print completions for a shell.
     Completions(setup::CompletionsArguments),
