@@ -1,7 +1,7 @@
 //! Models in this process. Real weights are not in the repository: `UPLIFTMEM_TEST_MODELS` names the directory that they are
 //! in, as `upliftmem models pull` or any other means has put them there.
 #![cfg(feature = "lm")]
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 use std::path::PathBuf;
 

@@ -1,6 +1,7 @@
 //! Memories that are written from episodes: validated, revised, admitted or refused, and never twice.
 #![allow(clippy::unwrap_used)]
 
+#[allow(dead_code)]
 mod support;
 
 use std::sync::{

@@ -209,7 +209,8 @@ mod tests {
             let block = injected.numbered().unwrap();
             let own = block.split('\n').filter(|line| !line.starts_with("  ")).count();
             prop_assert_eq!(own, 2);
-            prop_assert!(!block.contains("<|") && !block.contains('\r') && !block.contains('\u{2028}'));
+            let unclean = block.contains("<|") || block.contains(['\r', '\u{2028}']);
+            prop_assert!(!unclean, "{block:?}");
         }
 
         #[test]

@@ -124,7 +124,7 @@ async fn steps_and_tokens_have_an_end() {
     );
     assert_eq!(execution.performance.get(), 0.125);
     let (by_tokens, _) = executor(Scripted::lines(&["open right door"]), |settings| {
-        settings.tokens_max = 20
+        settings.tokens_max = 20;
     });
     let execution = by_tokens.execute(&request(task(), &[])).await.unwrap();
     assert_eq!(

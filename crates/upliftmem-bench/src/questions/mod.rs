@@ -131,10 +131,10 @@ impl Builder {
                 let correction = format!("The customer says: {}", capital(&say(kind.states, truth)));
                 task.metadata.insert("feedback".into(), json!(correction));
                 if way == 2 {
-                    self.test.push(task)
+                    self.test.push(task);
                 } else {
-                    self.train.push(task)
-                };
+                    self.train.push(task);
+                }
             }
         }
     }
@@ -163,10 +163,10 @@ impl Builder {
             for (way, question) in asks.into_iter().enumerate() {
                 let task = self.task(format!("pair-{place}-{way}"), question, "pair", truth, &wrong);
                 if way == 1 {
-                    self.test.push(task)
+                    self.test.push(task);
                 } else {
-                    self.train.push(task)
-                };
+                    self.train.push(task);
+                }
             }
         }
     }
@@ -186,10 +186,10 @@ impl Builder {
                 let name = format!("common-{place}-{way}");
                 let task = self.task(name, (*question).to_owned(), "common", truth, wrong);
                 if way == 1 {
-                    self.test.push(task)
+                    self.test.push(task);
                 } else {
-                    self.train.push(task)
-                };
+                    self.train.push(task);
+                }
             }
         }
     }

@@ -204,7 +204,7 @@ async fn one_world(
                 .collect();
             let seeds = Seeds::new("evaluation", seed);
             let result = evaluate(&rollouts, &seeds, &tasks, &arms, 1, &|progress| {
-                show.take(progress)
+                show.take(progress);
             })
             .await?;
             evaluation.insert(sort.to_owned(), result);
