@@ -1,4 +1,4 @@
-//! Crates depend on each other only downwards: core <- {scorer, store, agent} <- engine <- {bench, server} <- upliftmem.
+//! Crates depend on each other only downwards: core <- lm <- {scorer, store, agent} <- engine <- {bench, server} <- upliftmem.
 
 use std::path::Path;
 
@@ -9,6 +9,7 @@ use crate::steps::output;
 /// Which crates stand on which level. A crate may depend on any crate of a lower level, also in its tests.
 const LAYERS: &[&[&str]] = &[
     &["upliftmem-core"],
+    &["upliftmem-lm"],
     &["upliftmem-scorer", "upliftmem-store", "upliftmem-agent"],
     &["upliftmem-engine"],
     &["upliftmem-bench", "upliftmem-server"],

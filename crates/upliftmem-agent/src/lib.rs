@@ -2,7 +2,9 @@
 //!
 //! [`Executor`] is the one trait the engine knows. [`CommandExecutor`] runs a program and speaks with it line by line,
 //! [`HttpExecutor`] asks a service; both speak the protocol in [`protocol`], and both are held to limits: whatever the
-//! other side does, a call ends with an execution or with an error that says what to do.
+//! other side does, a call ends with an execution or with an error that says what to do. [`QuestionExecutor`] and
+//! [`ActExecutor`] are a language model ([`chat`]) that answers questions and acts in worlds; [`Writer`] turns what
+//! happened into memories.
 //!
 //! The smallest executor is one line: it succeeds at everything, at a cost of 3.
 //!
@@ -28,15 +30,27 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+pub mod chat;
 mod command;
 mod environment;
 mod executor;
 mod http;
 mod lines;
+mod llm;
+mod post;
+pub mod prompts;
 pub mod protocol;
 mod text;
+mod writer;
 
 pub use command::{CommandExecutor, CommandHealth, CommandSettings};
 pub use environment::{Environment, EnvironmentError, Turn, serve_environment};
 pub use executor::{Execution, ExecutionRequest, Executor, ExecutorError, MemoryText};
 pub use http::{HttpExecutor, HttpExecutorSettings};
+pub use llm::{
+    ActExecutor, ActSettings, AnswerScoring, AttachedEnvironment, AttachedSettings, AttachedWorlds,
+    EnvironmentSource, ExpectedAnswer, QuestionExecutor, QuestionSettings,
+};
+pub use writer::{
+    Diagnosis, Draft, LlmWriter, Writer, WriterError, is_near_duplicate, read_memory, transcript,
+};

@@ -28,6 +28,7 @@ pub mod suite;
 pub mod systems;
 pub mod tables;
 pub mod webshop;
+pub mod questions;
 mod world_executor;
 pub mod worlds;
 

@@ -45,6 +45,6 @@ pub use settings::{
 };
 pub use state::{Labelled, Learned, RunState};
 pub use texts::{KnownMemory, KnownTask, Offer, Texts, inputs, store_generation};
-pub use train::{OnProgress, Progress, RunEnd, Trained, Trainer, TrainingReport};
+pub use train::{OnProgress, Progress, RunEnd, Trained, Trainer, TrainingReport, Writing, WritingSettings};
 pub use trends::{CalibrationBin, CalibrationReport, UpliftPoint, calibration_report, uplift_over_time};
 pub use work::{Pause, WorkReport, Worker, WorkerSettings};

@@ -6,7 +6,7 @@
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use sha2::{Digest, Sha256};
-use upliftmem_core::{MemorySet, ObservationId, ProbeBatchId, Purpose, Rollout, RolloutId, TaskId};
+use upliftmem_core::{MemoryId, MemorySet, ObservationId, ProbeBatchId, Purpose, Rollout, RolloutId, TaskId};
 
 /// The source of a run's names and randomness.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -86,6 +86,14 @@ impl Seeds {
         ObservationId::from_u128(self.id("observation", place, &[&rollout.as_u128().to_le_bytes()]))
     }
 
+    /// A version of the memory that is written about the episode at a place. Sorts after memories of any date: it is
+    /// written later than what the run began with.
+    pub fn memory(&self, place: u64, version: u64) -> MemoryId {
+        let parts = [place.to_le_bytes(), version.to_le_bytes()];
+        let place = (1 << 47) | ((place << 8) & 0x7fff_ffff_ff00) | (version & 0xff);
+        MemoryId::from_u128(self.id("memory", place, &[&parts[0], &parts[1]]))
+    }
+
     /// The batch of probes after so many tasks.
     pub fn batch(&self, count: u64) -> ProbeBatchId {
         ProbeBatchId::from_u128(self.id("batch", count, &[&count.to_le_bytes()]))
@@ -108,7 +116,6 @@ pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use upliftmem_core::MemoryId;
 
     #[test]
     fn names_depend_on_everything_they_are_for_and_on_nothing_else() {

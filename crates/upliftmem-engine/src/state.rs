@@ -6,7 +6,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
-use upliftmem_core::{Observation, Reference, RetrievalPath, Schedule, ScheduleStep, TaskId, WindowEntry};
+use upliftmem_core::{
+    MemoryId, Observation, Reference, RetrievalPath, Schedule, ScheduleStep, TaskId, WindowEntry,
+};
 use upliftmem_store::{EntryKind, JournalEntry, RecordedPath, Scope, Store, TrainingEvent};
 
 use crate::{
@@ -49,6 +51,8 @@ pub struct RunState {
     pub window: Vec<WindowEntry>,
     /// Paths since the last update, with what they led to. Paper: D_pi.
     pub paths: Vec<(TaskId, RetrievalPath)>,
+    /// Memories that this run wrote and admitted.
+    pub admitted: Vec<MemoryId>,
     /// What the active scorer has learned from.
     pub learned: Learned,
     /// Every label that was taken, so that none is taken twice.
@@ -67,6 +71,7 @@ impl RunState {
             references: BTreeMap::new(),
             window: Vec::new(),
             paths: Vec::new(),
+            admitted: Vec::new(),
             learned: Learned::default(),
             seen: BTreeSet::new(),
             executor: executor.to_owned(),
@@ -158,6 +163,12 @@ impl RunState {
                 if let Some(count) = event.detail.get("count").and_then(Value::as_u64) {
                     self.advance(ScheduleStep::Update(count))?;
                 }
+            }
+            "write" => {
+                let admitted = event.detail.get("admitted").cloned().unwrap_or_default();
+                let admitted: Vec<MemoryId> =
+                    serde_json::from_value(admitted).map_err(|error| damaged(error.to_string()))?;
+                self.admitted.extend(admitted);
             }
             "start" => {}
             other => return Err(damaged(format!("{other:?} is no step"))),

@@ -36,6 +36,18 @@ pub enum ScorerError {
     },
 }
 
+#[cfg(feature = "lm")]
+impl From<upliftmem_lm::LmError> for ScorerError {
+    fn from(error: upliftmem_lm::LmError) -> Self {
+        use upliftmem_lm::LmError;
+        match error {
+            LmError::Invalid(invalid) => Self::Invalid(invalid),
+            LmError::Model { file, problem } => Self::Model { file, problem },
+            LmError::Numerical { step, problem } => Self::Numerical { step, problem },
+        }
+    }
+}
+
 /// Shorthand for everything that scores or learns.
 pub type Result<T, E = ScorerError> = std::result::Result<T, E>;
 

@@ -4,8 +4,13 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, bail};
 use serde::{Deserialize, Serialize};
+use upliftmem_agent::{
+    AnswerScoring,
+    prompts::{ActStyle, Domain},
+};
 use upliftmem_engine::{
     EngineSettings, ExecutionSettings, ProbeSettings, RetrievalSettings, TrainingSettings, UtilitySettings,
+    WritingSettings,
 };
 use upliftmem_scorer::{CompactSettings, LabelKind};
 use upliftmem_server::ServerSettings;
@@ -100,6 +105,8 @@ pub(crate) enum ExecutorKind {
     Command,
     Http,
     World,
+    Qa,
+    Llm,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -110,6 +117,10 @@ pub(crate) struct ExecutorConfig {
     pub(crate) url: String,
     pub(crate) world: String,
     pub(crate) world_seed: u64,
+    pub(crate) scoring: AnswerScoring,
+    pub(crate) style: ActStyle,
+    pub(crate) steps_max: usize,
+    pub(crate) tokens_max: u64,
     pub(crate) name: String,
     pub(crate) concurrency: usize,
     pub(crate) retries: u32,
@@ -125,10 +136,96 @@ impl Default for ExecutorConfig {
             url: String::new(),
             world: "look_alikes".into(),
             world_seed: 0,
+            scoring: AnswerScoring::Contains,
+            style: ActStyle::Generic,
+            steps_max: 30,
+            tokens_max: 0,
             name: String::new(),
             concurrency: execution.concurrency,
             retries: execution.retries,
             timeout_seconds: 600,
+        }
+    }
+}
+
+/// Where a language model runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum ChatKind {
+    #[default]
+    Local,
+    Openai,
+}
+
+/// The language model that executes tasks and writes memories.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct ChatConfig {
+    pub(crate) kind: ChatKind,
+    pub(crate) model: String,
+    pub(crate) url: String,
+    pub(crate) key_variable: String,
+    pub(crate) temperature: f64,
+    pub(crate) max_tokens: usize,
+    pub(crate) context_tokens: usize,
+    pub(crate) concurrency: usize,
+    pub(crate) requests_per_minute: u32,
+    pub(crate) timeout_seconds: u64,
+    pub(crate) retries: u32,
+    pub(crate) replies: String,
+}
+
+impl Default for ChatConfig {
+    fn default() -> Self {
+        Self {
+            kind: ChatKind::Local,
+            model: "smollm2".into(),
+            url: String::new(),
+            key_variable: String::new(),
+            temperature: 0.0,
+            max_tokens: 64,
+            context_tokens: 4096,
+            concurrency: 1,
+            requests_per_minute: 0,
+            timeout_seconds: 300,
+            retries: 6,
+            replies: String::new(),
+        }
+    }
+}
+
+/// What turns episodes into memories.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum WriterKind {
+    #[default]
+    None,
+    Llm,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct WriterConfig {
+    pub(crate) kind: WriterKind,
+    pub(crate) domain: Domain,
+    pub(crate) temperature: f64,
+    pub(crate) max_tokens: usize,
+    pub(crate) accept_above: f64,
+    pub(crate) revisions_max: u32,
+    pub(crate) episodes_max: usize,
+}
+
+impl Default for WriterConfig {
+    fn default() -> Self {
+        let writing = WritingSettings::default();
+        Self {
+            kind: WriterKind::None,
+            domain: Domain::Generic,
+            temperature: 0.0,
+            max_tokens: 160,
+            accept_above: writing.accept_above,
+            revisions_max: writing.revisions_max,
+            episodes_max: writing.episodes_max,
         }
     }
 }
@@ -144,6 +241,8 @@ pub(crate) struct Config {
     pub(crate) retrieval: RetrievalSettings,
     pub(crate) utility: UtilitySettings,
     pub(crate) executor: ExecutorConfig,
+    pub(crate) chat: ChatConfig,
+    pub(crate) writer: WriterConfig,
     pub(crate) acquisition: ProbeSettings,
     pub(crate) training: TrainingSettings,
     pub(crate) server: ServerSettings,
@@ -165,6 +264,8 @@ impl Default for Config {
             retrieval: RetrievalSettings::default(),
             utility: UtilitySettings::default(),
             executor: ExecutorConfig::default(),
+            chat: ChatConfig::default(),
+            writer: WriterConfig::default(),
             acquisition: ProbeSettings::default(),
             training: TrainingSettings::default(),
             server: ServerSettings::default(),
@@ -186,6 +287,15 @@ impl Config {
             },
             acquisition: self.acquisition.clone(),
             training: self.training.clone(),
+        }
+    }
+
+    /// How written memories are validated.
+    pub(crate) const fn writing(&self) -> WritingSettings {
+        WritingSettings {
+            accept_above: self.writer.accept_above,
+            revisions_max: self.writer.revisions_max,
+            episodes_max: self.writer.episodes_max,
         }
     }
 
@@ -272,7 +382,7 @@ fn section_and_key(name: &str) -> Result<Option<(String, String)>> {
     let Some(rest) = name.strip_prefix("UPLIFTMEM_") else {
         return Ok(None);
     };
-    if OWN.contains(&name) || rest.starts_with("BENCH_") {
+    if OWN.contains(&name) || rest.starts_with("BENCH_") || rest.starts_with("TEST_") {
         return Ok(None);
     }
     let rest = rest.to_lowercase();

@@ -3,7 +3,11 @@
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use anyhow::{Context as _, Result, bail};
-use upliftmem_agent::{CommandExecutor, CommandSettings, Executor, HttpExecutor, HttpExecutorSettings};
+use upliftmem_agent::{
+    ActExecutor, ActSettings, AttachedSettings, AttachedWorlds, CommandExecutor, CommandSettings, Executor,
+    HttpExecutor, HttpExecutorSettings, LlmWriter, QuestionExecutor, QuestionSettings,
+    chat::{ChatModel, LocalChat, LocalSettings, OpenAiChat, OpenAiSettings, ReplyCache, Sampling},
+};
 use upliftmem_bench::{
     WorldExecutor,
     worlds::{World, WorldKind},
@@ -11,7 +15,7 @@ use upliftmem_bench::{
 use upliftmem_core::Task;
 use upliftmem_engine::{
     BelievingScorer, Error as EngineError, Labelled, Live, LiveSettings, Pause, ReferencePolicy, Retriever,
-    Rollouts, Texts, Trainer, active_scorer, labels_of,
+    Rollouts, Texts, Trainer, Writing, active_scorer, labels_of,
 };
 use upliftmem_scorer::{
     embedder::{Embedder, HashEmbedder, HttpEmbedder, HttpSettings},
@@ -22,7 +26,7 @@ use upliftmem_store::{
 };
 
 use crate::{
-    config::{Config, EmbedderKind, ExecutorKind},
+    config::{ChatKind, Config, EmbedderKind, ExecutorKind, WriterKind},
     output::Output,
 };
 
@@ -134,7 +138,29 @@ impl Context {
             run: run.to_owned(),
             seed_tasks,
             stream,
+            writing: self.writing()?,
         })
+    }
+
+    /// The writer that the configuration names.
+    fn writing(&self) -> Result<Option<Writing>> {
+        let settings = &self.config.writer;
+        if settings.kind == WriterKind::None {
+            return Ok(None);
+        }
+        let sampling = Sampling {
+            temperature: settings.temperature,
+            max_tokens: settings.max_tokens,
+            ..Sampling::default()
+        };
+        Ok(Some(Writing {
+            writer: Arc::new(LlmWriter::new(
+                open_chat(&self.config)?,
+                settings.domain,
+                sampling,
+            )),
+            settings: self.config.writing(),
+        }))
     }
 
     /// The name under which outcomes are compared: the configured executor's, or that of an agent that reports them.
@@ -256,6 +282,55 @@ pub(crate) fn open_world(config: &Config) -> Result<World> {
     Ok(World::generate(kind, config.executor.world_seed)?)
 }
 
+/// The language model that the configuration names.
+pub(crate) fn open_chat(config: &Config) -> Result<Arc<dyn ChatModel>> {
+    let settings = &config.chat;
+    match settings.kind {
+        ChatKind::Local => {
+            let mut local = LocalSettings::new(model_file(config, &settings.model)?);
+            local.context_tokens = settings.context_tokens;
+            local.concurrency = settings.concurrency;
+            Ok(Arc::new(LocalChat::load(&local)?))
+        }
+        ChatKind::Openai => {
+            let mut endpoint = OpenAiSettings::new(&settings.url, &settings.model);
+            if !settings.key_variable.is_empty() {
+                let key = std::env::var(&settings.key_variable)
+                    .with_context(|| format!("chat.key_variable: {} is not set", settings.key_variable))?;
+                endpoint.key = Some(key);
+            }
+            endpoint.concurrency = settings.concurrency;
+            endpoint.requests_per_minute = settings.requests_per_minute;
+            endpoint.timeout = Duration::from_secs(settings.timeout_seconds);
+            endpoint.retries = settings.retries;
+            if !settings.replies.is_empty() {
+                endpoint.replies = Some(ReplyCache::new(config.directory.join(&settings.replies)));
+            }
+            Ok(Arc::new(OpenAiChat::new(endpoint)?))
+        }
+    }
+}
+
+/// A model by path, or by the name under which it was pulled.
+pub(crate) fn model_file(config: &Config, model: &str) -> Result<PathBuf> {
+    let path = config.directory.join(model);
+    if path.exists() {
+        return Ok(path);
+    }
+    if let Ok(place) = model_library().path(model)
+        && place.is_dir()
+    {
+        let mut files = std::fs::read_dir(&place)?
+            .filter_map(|entry| entry.ok().map(|entry| entry.path()))
+            .filter(|file| file.extension().is_some_and(|end| end == "gguf"));
+        return Ok(files.next().unwrap_or(place));
+    }
+    bail!(
+        "chat.model: {model:?} is neither a file here nor a model that was pulled\n  \
+         `upliftmem models pull smollm2` gets a small one (98 MB); a path to any GGUF file of a Qwen or Llama model works too"
+    )
+}
+
 /// The executor that the configuration names.
 pub(crate) fn open_executor(config: &Config) -> Result<Arc<dyn Executor>> {
     let settings = &config.executor;
@@ -282,10 +357,51 @@ pub(crate) fn open_executor(config: &Config) -> Result<Arc<dyn Executor>> {
             http.timeout = timeout;
             Ok(Arc::new(HttpExecutor::new(http)?))
         }
+        ExecutorKind::Qa => {
+            let questions = QuestionSettings {
+                scoring: settings.scoring,
+                sampling: chat_sampling(config),
+                ..QuestionSettings::default()
+            };
+            Ok(Arc::new(QuestionExecutor::new(
+                open_chat(config)?,
+                None,
+                questions,
+            )))
+        }
+        ExecutorKind::Llm => {
+            let Some((program, arguments)) = settings.command.split_first() else {
+                bail!(
+                    "executor.command is empty\n  name the environment: command = [\"python3\", \"environment.py\"]"
+                );
+            };
+            let mut world = AttachedSettings::new(program, arguments.iter().cloned());
+            world.directory = Some(config.directory.clone());
+            world.timeout = timeout;
+            world.name = name;
+            let acting = ActSettings {
+                style: settings.style,
+                steps_max: settings.steps_max,
+                tokens_max: settings.tokens_max,
+                sampling: chat_sampling(config),
+                concurrency: settings.concurrency,
+                ..ActSettings::default()
+            };
+            let worlds = Arc::new(AttachedWorlds::from(world));
+            Ok(Arc::new(ActExecutor::new(open_chat(config)?, worlds, acting)))
+        }
         ExecutorKind::None => bail!(
             "no executor is configured\n  set [executor] kind = \"command\" and command = [\"python3\", \"agent.py\"] in \
              upliftmem.toml,\n  or try a synthetic world with `--set executor.kind=world`"
         ),
+    }
+}
+
+fn chat_sampling(config: &Config) -> Sampling {
+    Sampling {
+        temperature: config.chat.temperature,
+        max_tokens: config.chat.max_tokens,
+        ..Sampling::default()
     }
 }
 

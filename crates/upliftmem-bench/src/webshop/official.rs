@@ -150,7 +150,7 @@ fn product(
         price,
         options: options(fields.customization_options),
         attributes: match attributes {
-            Some(attributes) => attributes.iter().map(|attribute| attribute.to_string()).collect(),
+            Some(attributes) => attributes.iter().map(ToString::to_string).collect(),
             None => vec!["DUMMY_ATTR".to_owned()],
         },
         query: fields.query.to_lowercase().trim().to_owned(),

@@ -7,6 +7,7 @@ mod run;
 mod stream;
 mod update;
 mod warm_up;
+mod write;
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -18,6 +19,7 @@ use upliftmem_scorer::CompactSettings;
 use upliftmem_store::{Scope, Store};
 
 use self::run::Running;
+pub use self::write::{Writing, WritingSettings};
 use crate::{
     error::Result,
     learning::Learning,
@@ -113,6 +115,8 @@ pub struct Trainer {
     pub seed_tasks: Vec<Task>,
     /// Tasks of the stream, in order.
     pub stream: Vec<Task>,
+    /// Who writes memories from the stream's episodes, if anyone does.
+    pub writing: Option<Writing>,
 }
 
 /// A trained scorer with the report of its run.
@@ -168,6 +172,10 @@ impl Trainer {
             "executor": self.rollouts.executor.name(),
             "seed tasks": digest(&self.seed_tasks),
             "stream": digest(&self.stream),
+            "writer": self.writing.as_ref().map(|writing| json!({
+                "name": writing.writer.name(),
+                "settings": writing.settings,
+            })),
         });
         match fixed {
             Value::Object(fixed) => fixed,
@@ -196,6 +204,7 @@ impl Trainer {
             state,
             progress,
         };
+        running.admit(&running.state.admitted).await?;
         let learned = running.state.learned;
         if learned.version > 0 {
             let texts = running.learning_texts(learned.labels).await?;

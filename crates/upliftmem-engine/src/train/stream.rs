@@ -5,10 +5,10 @@ use std::{collections::BTreeMap, sync::Arc};
 use rayon::prelude::*;
 use serde_json::json;
 use tokio::task::JoinSet;
-use upliftmem_core::{Purpose, RetrievalPath, Rollout, RolloutId, ScheduleStep, Task};
+use upliftmem_core::{Purpose, Reference, RetrievalPath, Rollout, RolloutId, ScheduleStep, Task, TaskId};
 use upliftmem_store::{JournalEntry, RecordedPath};
 
-use super::{Progress, run::Running};
+use super::{Progress, run::Running, write::Finished};
 use crate::{
     error::{Error, Result},
     rollouts::Settled,
@@ -129,13 +129,31 @@ impl Running<'_> {
         }
         let settled = self.settle("stream", &wanted).await?;
         let mut entries = self.labels(&wanted, &settled)?;
+        let references: BTreeMap<TaskId, Reference> = entries
+            .iter()
+            .filter_map(|entry| match entry {
+                JournalEntry::Reference(reference) => Some((reference.task, reference.clone())),
+                _ => None,
+            })
+            .collect();
         // A path that led to no outcome is nothing to learn from.
         paths_taken.retain(|path| {
             let known = self.state.references.get(&path.task);
             known.is_some_and(|reference| RolloutId::from(reference.id) == path.rollout)
                 || matches!(settled.get(&path.rollout), Some(Settled::Done(_)))
         });
+        let finished = |path: &RecordedPath| {
+            Some(Finished {
+                count: path.count,
+                task: self.tasks.get(&path.task)?.clone(),
+                rollout: path.rollout,
+                set: path.path.terminal.clone(),
+            })
+        };
+        let episodes: Vec<Finished> = paths_taken.iter().filter_map(finished).collect();
+        let written = self.write_memories(done, episodes, &references).await?;
         entries.extend(paths_taken.into_iter().map(JournalEntry::Path));
+        entries.extend(written.entries);
         let failed = wanted
             .iter()
             .filter(|rollout| matches!(settled.get(&rollout.id), Some(Settled::Failed(_))))
@@ -146,6 +164,7 @@ impl Running<'_> {
             json!({ "last": done, "failed": failed }),
         ));
         self.commit(entries).await?;
+        self.admit(&written.admitted).await?;
         let rule = self.state.schedule.rule();
         (self.progress)(Progress::Stream {
             done,

@@ -171,6 +171,7 @@ pub(crate) fn trainer(store: &Arc<dyn Store>, mood: &Arc<Mood>, settings: Engine
         run: "main".into(),
         seed_tasks: tasks("seed", 20),
         stream: tasks("stream", 40),
+        writing: None,
         settings,
     }
 }

@@ -6,14 +6,13 @@ use std::sync::{
 };
 
 use candle_core::Tensor;
+use upliftmem_lm::{Dropout, Trie};
 
 use super::{
     Adapter, Calibration, LmBase, LmScorer, Sharing, numerical,
-    ops::Dropout,
     optimiser::{Moved, Optimiser},
     reader::Reader,
     tape::{Learnable, Tape},
-    trie::Trie,
 };
 use crate::{
     ScorerVersion,
@@ -103,12 +102,8 @@ impl LmModel {
 
     fn first_adapter(&self) -> Result<Adapter> {
         let base = &self.base.base;
-        Adapter::first(
-            base.config(),
-            self.base.settings.lora.clone(),
-            self.seed,
-            base.device(),
-        )
+        let lora = self.base.settings.lora.clone();
+        Ok(Adapter::first(base.config(), lora, self.seed, base.device())?)
     }
 
     /// Where training begins: nothing learned, nothing remembered.

@@ -11,11 +11,9 @@ use candle_core::{Device, Tensor};
 use safetensors::{Dtype, SafeTensors, View};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
+use upliftmem_lm::with_entries;
 
-use super::{
-    Adapter, Calibration, LmConfig, LoraSettings, LowRank, Module, numerical, ops::with_entries,
-    weights::problem,
-};
+use super::{Adapter, Calibration, LmConfig, LoraSettings, LowRank, Module, numerical, problem};
 use crate::error::Result;
 
 const TENSORS: &str = "adapter_model.safetensors";

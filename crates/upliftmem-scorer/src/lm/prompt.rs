@@ -65,7 +65,8 @@ pub(crate) fn tokens<'a>(
     texts: impl IntoIterator<Item = &'a str>,
 ) -> Result<Vec<u32>> {
     let document = tokenizer.without_marks(&document(texts));
-    tokenizer.encode(&prompt(instruction, &tokenizer.without_marks(context), &document))
+    let prompt = prompt(instruction, &tokenizer.without_marks(context), &document);
+    Ok(tokenizer.encode(&prompt)?)
 }
 
 /// Tokens after the document: no other set continues them.

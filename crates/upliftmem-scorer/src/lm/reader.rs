@@ -2,14 +2,9 @@
 
 use std::{ops::Range, sync::Mutex, time::Instant};
 
-use super::{
-    Adapter, Base,
-    cache::{PrefixCache, Spans},
-    numerical,
-    ops::KeptLayers,
-    pass::{Before, Segment},
-    trie::Trie,
-};
+use upliftmem_lm::{Before, KeptLayers, PrefixCache, Segment, Spans, Trie};
+
+use super::{Adapter, Base, numerical};
 use crate::error::Result;
 
 /// How a text ended.

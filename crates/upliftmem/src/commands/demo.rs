@@ -17,6 +17,7 @@ use upliftmem_store::{NewMemory, Timestamp};
 
 use super::{
     evaluate::{HeldOut, table},
+    questions::{QuestionsArguments, questions},
     train::Show,
 };
 use crate::{
@@ -34,6 +35,12 @@ pub(crate) struct DemoArguments {
     /// The world: one of recipes, look_alikes, self_reliant, drift, versions, graded, routes, sub_types, crowding, mixed.
     #[arg(long, default_value = "look_alikes")]
     world: WorldKind,
+    /// With a real language model that answers questions, in this process; takes some minutes.
+    #[arg(long)]
+    llm: bool,
+    /// The language model: a GGUF file, or the name of a model that was pulled.
+    #[arg(long, default_value = "smollm2", requires = "llm")]
+    model: String,
     /// Which of the worlds of that kind.
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -64,6 +71,10 @@ struct Shown {
 }
 
 pub(crate) async fn demo(arguments: DemoArguments, mut config: Config, output: Output) -> Result<()> {
+    if arguments.llm {
+        let small = QuestionsArguments::small(arguments.model, arguments.seed, arguments.out);
+        return questions(small, config, output).await;
+    }
     let world = Arc::new(World::generate(arguments.world, arguments.seed)?);
     std::fs::create_dir_all(&arguments.out)
         .with_context(|| format!("{} can not be made", arguments.out.display()))?;

@@ -6,12 +6,14 @@ mod evaluate;
 mod keys;
 mod memories;
 mod probe;
+mod questions;
 mod score;
 mod search;
 mod serve;
 mod setup;
 mod train;
 mod worker;
+mod writing;
 
 use std::path::PathBuf;
 
@@ -94,7 +96,7 @@ enum Command {
     Doctor,
     /// Show the configuration: as it is, or every key with its default.
     Config(setup::ConfigArguments),
-    /// List, get and locate embedding models.
+    /// List, get and locate models.
     Models(setup::ModelsArguments),
     /// Print completions for a shell.
     Completions(setup::CompletionsArguments),

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::{Context as _, Result, bail};
 use clap::{Args, CommandFactory, Subcommand};
 use serde_json::json;
-use upliftmem_scorer::models::{Hub, KNOWN_MODELS, Source};
+use upliftmem_scorer::models::{CHAT_MODELS, Hub, KNOWN_MODELS, Source};
 use upliftmem_store::{EmbedTexts, MemoryFilter};
 
 use super::Arguments;
@@ -178,10 +178,9 @@ pub(crate) async fn models(arguments: ModelsArguments, output: Output) -> Result
     let library = model_library();
     match arguments.command {
         ModelsCommand::List => {
-            let present = library.present()?;
-            let here = |name: &str| present.iter().any(|model| model.name == name);
-            let document: Vec<_> = KNOWN_MODELS
-                .iter()
+            let here = |name: &str| library.has(name).unwrap_or(false);
+            let all = || KNOWN_MODELS.iter().chain(CHAT_MODELS);
+            let document: Vec<_> = all()
                 .map(|model| {
                     json!({ "name": model.name, "what": model.what, "dimension": model.dimension,
                             "bytes": model.bytes, "licence": model.licence, "here": here(model.name) })
@@ -189,7 +188,7 @@ pub(crate) async fn models(arguments: ModelsArguments, output: Output) -> Result
                 .collect();
             output.result(&document, || {
                 let mut table = Table::new(&["model", "here", "MB", "dimensions", "licence", "what"]);
-                for model in KNOWN_MODELS {
+                for model in all() {
                     table.row(vec![
                         model.name.into(),
                         if here(model.name) {

@@ -8,6 +8,10 @@ mod serve;
 use anyhow::Result;
 use clap::{Args, Subcommand};
 
+use super::{
+    questions::{QuestionsArguments, questions},
+    writing::{WritingArguments, writing},
+};
 use crate::{config::Config, output::Output};
 
 #[derive(Debug, Args)]
@@ -32,6 +36,10 @@ enum What {
     BudgetK(protocol::BudgetArguments),
     /// Executions a second that workers get through when executing takes no time.
     Queue(queue::QueueArguments),
+    /// Learn which memories help a real language model with questions, and where it needs none.
+    Questions(QuestionsArguments),
+    /// Let a real language model write memories, validate them by execution, and see whether they help.
+    Writing(WritingArguments),
     /// Searches a second and their latency, in a store of its own.
     Serve(serve::ServeArguments),
 }
@@ -47,6 +55,8 @@ pub(crate) async fn bench(arguments: BenchArguments, config: Config, output: Out
         What::Probes(arguments) => protocol::run_probes(&arguments, &config, output).await,
         What::BudgetK(arguments) => protocol::run_budgets(&arguments, &config, output).await,
         What::Queue(arguments) => queue::queue(&arguments, &config, output).await,
+        What::Questions(arguments) => questions(arguments, config, output).await,
+        What::Writing(arguments) => writing(arguments, config, output).await,
         What::Serve(arguments) => serve::serve(&arguments, &config, output).await,
     }
 }

@@ -1,0 +1,232 @@
+//! One question, one answer.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use serde_json::{Map, Value, json};
+use upliftmem_core::{Cost, Performance, TrajectoryStep};
+
+use super::{AnswerScoring, ExpectedAnswer, diagnostics, execution_error};
+use crate::{
+    Execution, ExecutionRequest, Executor, ExecutorError,
+    chat::{ChatMessage, ChatModel, ChatRequest, Sampling, Usage},
+    prompts::{InjectedMemories, Judged, MemoryBudget, PublicTask, judge_messages, question_messages},
+};
+
+/// How questions are asked.
+#[derive(Debug, Clone, PartialEq)]
+pub struct QuestionSettings {
+    /// How answers are scored.
+    pub scoring: AnswerScoring,
+    /// How answers are drawn; the seed is the execution's.
+    pub sampling: Sampling,
+    /// How much of the prompt memories may take.
+    pub budget: MemoryBudget,
+}
+
+impl Default for QuestionSettings {
+    fn default() -> Self {
+        Self {
+            scoring: AnswerScoring::Contains,
+            sampling: Sampling {
+                max_tokens: 48,
+                ..Sampling::default()
+            },
+            budget: MemoryBudget::default(),
+        }
+    }
+}
+
+/// Answers questions. A task's context is the question; what is expected is in its metadata. The cost of an execution is
+/// the number of tokens that its memories take.
+pub struct QuestionExecutor {
+    name: String,
+    model: Arc<dyn ChatModel>,
+    /// Who compares answers, if one does.
+    judge: Option<Arc<dyn ChatModel>>,
+    settings: QuestionSettings,
+}
+
+/// An answer with its score.
+struct Answered {
+    text: String,
+    performance: f64,
+    usage: Usage,
+    notes: Map<String, Value>,
+}
+
+impl QuestionExecutor {
+    /// A model that answers; with scoring by a judge, the judge is it too unless another is given.
+    pub fn new(
+        model: Arc<dyn ChatModel>,
+        judge: Option<Arc<dyn ChatModel>>,
+        settings: QuestionSettings,
+    ) -> Self {
+        Self {
+            name: format!("qa:{}", model.name()),
+            model,
+            judge,
+            settings,
+        }
+    }
+
+    async fn choose(
+        &self,
+        messages: &[ChatMessage],
+        expected: &ExpectedAnswer,
+    ) -> Result<Answered, ExecutorError> {
+        let choices = expected.choices();
+        if choices.len() < 2 {
+            return Err(ExecutorError::Failed(
+                "scoring by choice needs \"choices\" in the task's metadata, two or more".into(),
+            ));
+        }
+        let (likelihoods, usage) = self
+            .model
+            .choices(messages, choices)
+            .await
+            .map_err(execution_error)?;
+        let best = likelihoods
+            .iter()
+            .enumerate()
+            .max_by(|(_, a), (_, b)| a.per_token().total_cmp(&b.per_token()))
+            .map_or(0, |(at, _)| at);
+        let mut notes = Map::new();
+        let per_token: Vec<f64> = likelihoods.iter().map(|one| one.per_token()).collect();
+        notes.insert("choice_log_likelihoods".into(), json!(per_token));
+        Ok(Answered {
+            text: choices[best].clone(),
+            performance: f64::from(u8::from(expected.equals(&choices[best]))),
+            usage,
+            notes,
+        })
+    }
+
+    async fn answer(
+        &self,
+        task: &PublicTask,
+        messages: Vec<ChatMessage>,
+        expected: &ExpectedAnswer,
+        seed: u64,
+    ) -> Result<Answered, ExecutorError> {
+        let request = ChatRequest {
+            messages,
+            sampling: Sampling {
+                seed,
+                ..self.settings.sampling.clone()
+            },
+        };
+        let reply = self.model.chat(&request).await.map_err(execution_error)?;
+        let text = reply
+            .text
+            .rsplit_once("</think>")
+            .map_or(reply.text.as_str(), |(_, spoken)| spoken)
+            .trim()
+            .to_owned();
+        let mut usage = reply.usage;
+        let performance = match self.settings.scoring {
+            AnswerScoring::Exact => f64::from(u8::from(expected.equals(&text))),
+            AnswerScoring::Contains | AnswerScoring::Choice => f64::from(u8::from(expected.is_in(&text))),
+            AnswerScoring::Judge => {
+                let (score, judging) = self.judged(task, expected, &text, seed).await?;
+                usage += judging;
+                score
+            }
+        };
+        Ok(Answered {
+            text,
+            performance,
+            usage,
+            notes: Map::new(),
+        })
+    }
+
+    async fn judged(
+        &self,
+        question: &PublicTask,
+        expected: &ExpectedAnswer,
+        answer: &str,
+        seed: u64,
+    ) -> Result<(f64, Usage), ExecutorError> {
+        let messages = judge_messages(Judged {
+            question,
+            reference: expected.reference(),
+            answer,
+            rubric: expected.rubric(),
+        });
+        let request = ChatRequest {
+            messages,
+            sampling: Sampling {
+                max_tokens: 16,
+                seed,
+                ..Sampling::default()
+            },
+        };
+        let judge = self.judge.as_ref().unwrap_or(&self.model);
+        let reply = judge.chat(&request).await.map_err(execution_error)?;
+        let score = score_in(&reply.text).ok_or_else(|| {
+            ExecutorError::Failed(format!(
+                "the judge said {:?} and not a number between 0 and 1",
+                crate::text::excerpt(reply.text.as_bytes())
+            ))
+        })?;
+        Ok((score, reply.usage))
+    }
+}
+
+/// The first number between 0 and 1 of a text.
+fn score_in(text: &str) -> Option<f64> {
+    text.split(|character: char| !(character.is_ascii_digit() || character == '.'))
+        .filter_map(|word| word.trim_end_matches('.').parse::<f64>().ok())
+        .find(|score| (0.0..=1.0).contains(score))
+}
+
+#[async_trait]
+impl Executor for QuestionExecutor {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    async fn execute(&self, request: &ExecutionRequest) -> Result<Execution, ExecutorError> {
+        let expected = ExpectedAnswer::of(&request.task).map_err(ExecutorError::Failed)?;
+        let task = PublicTask::of(&request.task);
+        let memories = InjectedMemories::new(&request.memories, self.settings.budget);
+        let messages = question_messages(&task, &memories);
+        let answered = match self.settings.scoring {
+            AnswerScoring::Choice => self.choose(&messages, &expected).await?,
+            _ => self.answer(&task, messages, &expected, request.seed).await?,
+        };
+        let tokens: usize = memories
+            .texts()
+            .iter()
+            .map(|text| self.model.count_tokens(text))
+            .sum();
+        let mut notes = diagnostics(self.model.name(), answered.usage);
+        notes.insert("memories_cut".into(), json!(memories.cut()));
+        notes.extend(answered.notes);
+        let invalid = |error: upliftmem_core::InvalidInput| ExecutorError::Failed(error.to_string());
+        Ok(Execution {
+            performance: Performance::new(answered.performance).map_err(invalid)?,
+            cost: Cost::new(tokens as f64).map_err(invalid)?,
+            trajectory: vec![TrajectoryStep {
+                action: answered.text,
+                observation: expected.reaction(answered.performance >= 1.0),
+            }],
+            diagnostics: notes,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_judges_number_is_found_and_others_are_not() {
+        assert_eq!(score_in("0.5"), Some(0.5));
+        assert_eq!(score_in("Score: 1."), Some(1.0));
+        assert_eq!(score_in("8 of 10, so 0.8"), Some(0.8));
+        assert_eq!(score_in("ten"), None);
+        assert_eq!(score_in("7"), None);
+    }
+}

@@ -1,0 +1,89 @@
+//! Writing code. Paper: E3.
+
+use super::{
+    PublicTask,
+    fence::{indented, plain},
+    template::Template,
+};
+use crate::{MemoryText, chat::ChatMessage};
+
+const E3_SYSTEM: Template = Template(include_str!("../../prompts/e3_system.txt"));
+const E3_MEMORY: Template = Template(include_str!("../../prompts/e3_memory.txt"));
+const E3_NOTE: Template = Template(include_str!("../../prompts/e3_note.txt"));
+
+/// What of a stored record reaches the executor: implementation evidence, without the source task's contract.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ImplementationNote {
+    /// Kind of task that it comes from.
+    pub family: String,
+    /// Libraries that it uses.
+    pub libraries: String,
+    /// Calls, data flow and idioms.
+    pub implementation: String,
+}
+
+impl ImplementationNote {
+    /// The view of a memory. A record of a failure gives none; a text that is no record is evidence as it stands.
+    pub fn of(memory: &MemoryText) -> Option<Self> {
+        let text = plain(&memory.text);
+        if text.contains("FAILURE_REFLECTION") {
+            return None;
+        }
+        let line = |key: &str| {
+            text.lines()
+                .find_map(|line| line.strip_prefix(key))
+                .map(str::trim)
+        };
+        let implementation = if text.contains("SUCCESS_PROCEDURE") {
+            let mut kept: Vec<String> = Vec::new();
+            let mut inside = false;
+            for line in text.lines() {
+                if line.starts_with("Implementation:") || line.starts_with("Verified idiom:") {
+                    inside = true;
+                } else if line.starts_with("Contract:")
+                    || line.starts_with("Boundary:")
+                    || line.starts_with('[')
+                {
+                    inside = false;
+                }
+                if inside {
+                    kept.push(line.to_owned());
+                }
+            }
+            kept.join("\n")
+        } else {
+            text.clone()
+        };
+        (!implementation.trim().is_empty()).then(|| Self {
+            family: line("Family:").unwrap_or("unknown").to_owned(),
+            libraries: line("Libraries:").unwrap_or("unknown").to_owned(),
+            implementation,
+        })
+    }
+}
+
+/// The conversation whose next message is the solution.
+pub fn code_messages(task: &PublicTask, notes: &[ImplementationNote]) -> Vec<ChatMessage> {
+    let mut user = task.context().to_owned();
+    if !notes.is_empty() {
+        let notes: Vec<String> = (1..)
+            .zip(notes)
+            .map(|(number, note)| written(number, note))
+            .collect();
+        user.push_str("\n\n");
+        user.push_str(&E3_MEMORY.fill(&[("notes", Some(notes.join("\n\n").as_str()))]));
+    }
+    vec![ChatMessage::system(E3_SYSTEM.fill(&[])), ChatMessage::user(user)]
+}
+
+fn written(number: usize, note: &ImplementationNote) -> String {
+    E3_NOTE.fill(&[
+        ("index", Some(number.to_string().as_str())),
+        ("bcb_task_type", Some(note.family.as_str())),
+        ("library_list", Some(note.libraries.as_str())),
+        (
+            "implementation_only",
+            Some(indented(&note.implementation, true).as_str()),
+        ),
+    ])
+}

@@ -1,0 +1,237 @@
+//! Facts that no model has read anywhere: invented names, places and habits.
+
+/// A kind of fact: how it is stated, asked for in three ways, and what it may be.
+pub(super) struct Kind {
+    /// Statement with `{s}` for whom it is about and `{v}` for the value.
+    pub(super) states: &'static str,
+    /// The same of the past.
+    pub(super) stated: &'static str,
+    /// Questions with `{s}`.
+    pub(super) asks: [&'static str; 3],
+    pub(super) subjects: [&'static str; 10],
+    pub(super) values: [&'static str; 12],
+    /// Something else about the subject, which answers nothing.
+    pub(super) aside: &'static str,
+}
+
+pub(super) const KINDS: [Kind; 6] = [
+    Kind {
+        states: "The door code of the {s} is {v}.",
+        stated: "Until last winter the door code of the {s} was {v}.",
+        asks: [
+            "What is the door code of the {s}?",
+            "Which code opens the door of the {s}?",
+            "I stand before the {s}. Which door code do I type?",
+        ],
+        subjects: [
+            "Aldermoor archive",
+            "Brintel workshop",
+            "Corvane library",
+            "Dunmere boathouse",
+            "Eskelo greenhouse",
+            "Farrow Street depot",
+            "Gellan tower",
+            "Hestwick cellar",
+            "Ivorra studio",
+            "Jarnby laundry",
+        ],
+        values: [
+            "4182", "7730", "2956", "6614", "9048", "1375", "5293", "8461", "3807", "6129", "7054", "2498",
+        ],
+        aside: "The {s} was painted green in spring.",
+    },
+    Kind {
+        states: "The spare key of the {s} is kept in the {v}.",
+        stated: "Before the move the spare key of the {s} was kept in the {v}.",
+        asks: [
+            "Where is the spare key of the {s} kept?",
+            "I lost my key. Where do I find the spare one of the {s}?",
+            "In which place does the spare key of the {s} lie?",
+        ],
+        subjects: [
+            "blue van",
+            "copper room",
+            "north gate",
+            "tool shed",
+            "rowing boat",
+            "music cabinet",
+            "seed vault",
+            "old tractor",
+            "medicine cupboard",
+            "server cage",
+        ],
+        values: [
+            "flower pot",
+            "sugar tin",
+            "umbrella stand",
+            "red drawer",
+            "piano stool",
+            "coat pocket",
+            "bread box",
+            "letter tray",
+            "fishing basket",
+            "clay jug",
+            "boot rack",
+            "hat box",
+        ],
+        aside: "The {s} was inspected by the insurance in May.",
+    },
+    Kind {
+        states: "{s} is allergic to {v}.",
+        stated: "As a child {s} was said to be allergic to {v}.",
+        asks: [
+            "What is {s} allergic to?",
+            "I cook for {s}. Which food must I avoid?",
+            "Which food makes {s} ill?",
+        ],
+        subjects: [
+            "Mara Quillon",
+            "Oskar Tamsin",
+            "Ilse Brandtner",
+            "Petro Valdane",
+            "Runa Hekkel",
+            "Tobin Ashgrove",
+            "Yelda Marsh",
+            "Caspar Nolte",
+            "Dorrit Venn",
+            "Emeka Strand",
+        ],
+        values: [
+            "celery", "walnuts", "shrimp", "sesame", "mustard", "lupin", "eggs", "peaches", "soy", "barley",
+            "mussels", "kiwi",
+        ],
+        aside: "{s} plays chess on the train.",
+    },
+    Kind {
+        states: "The {s} team meets on {v}.",
+        stated: "Last year the {s} team met on {v}.",
+        asks: [
+            "When does the {s} team meet?",
+            "On which weekday and time does the {s} team come together?",
+            "I want to join the {s} team. When is its meeting?",
+        ],
+        subjects: [
+            "harvest", "lantern", "bridge", "compass", "orchard", "falcon", "granite", "meadow", "pepper",
+            "willow",
+        ],
+        values: [
+            "Monday at nine",
+            "Monday at four",
+            "Tuesday at ten",
+            "Tuesday at three",
+            "Wednesday at eight",
+            "Wednesday at noon",
+            "Thursday at eleven",
+            "Thursday at five",
+            "Friday at nine",
+            "Friday at two",
+            "Saturday at ten",
+            "Sunday at six",
+        ],
+        aside: "The {s} team has a new logo.",
+    },
+    Kind {
+        states: "Project {s} stores its data in {v}.",
+        stated: "In its first year project {s} stored its data in {v}.",
+        asks: [
+            "Where does project {s} store its data?",
+            "Which storage does project {s} use?",
+            "I need the records of project {s}. In which system are they?",
+        ],
+        subjects: [
+            "Amberfall",
+            "Bluestem",
+            "Cinderpath",
+            "Driftmark",
+            "Elmstone",
+            "Frostline",
+            "Glasswing",
+            "Hollowreed",
+            "Ironleaf",
+            "Juniper",
+        ],
+        values: [
+            "Tarnbase",
+            "Mellidb",
+            "Coldrack",
+            "Vestore",
+            "Quartzlog",
+            "Pinetable",
+            "Hushdisk",
+            "Owlgrid",
+            "Saltfile",
+            "Brickdb",
+            "Lumostack",
+            "Fernbox",
+        ],
+        aside: "Project {s} has twelve members.",
+    },
+    Kind {
+        states: "{s} lives in {v}.",
+        stated: "Some years ago {s} lived in {v}.",
+        asks: [
+            "In which town does {s} live?",
+            "I send a parcel to {s}. To which town does it go?",
+            "Where is the home of {s}?",
+        ],
+        subjects: [
+            "Aunt Sefa",
+            "Doctor Pellin",
+            "Captain Roe",
+            "Lady Immerwood",
+            "Brother Anselm",
+            "Coach Dravik",
+            "Nurse Okonta",
+            "Judge Farrel",
+            "Baker Lunt",
+            "Professor Wynn",
+        ],
+        values: [
+            "Karsholm",
+            "Bellcroft",
+            "Otterby",
+            "Senwick",
+            "Valdorra",
+            "Mirefield",
+            "Tolgate",
+            "Ashpool",
+            "Nordhaven",
+            "Quillmont",
+            "Redbarrow",
+            "Hollen",
+        ],
+        aside: "{s} collects old maps.",
+    },
+];
+
+/// Pairs: an object lies in one of two rooms, and a second memory says who looks after which room.
+pub(super) const OBJECTS: [&str; 15] = [
+    "silver flute",
+    "brass globe",
+    "ivory comb",
+    "stone tablet",
+    "velvet mask",
+    "amber ring",
+    "glass bell",
+    "oak chest",
+    "jade frog",
+    "tin soldier",
+    "wax seal",
+    "pearl brooch",
+    "iron crown",
+    "paper kite",
+    "bone dice",
+];
+
+pub(super) const ROOMS: [&str; 6] = [
+    "cedar room",
+    "marble hall",
+    "attic",
+    "winter garden",
+    "map room",
+    "east wing",
+];
+
+pub(super) const KEEPERS: [&str; 8] = [
+    "Hilda", "Bruno", "Sanne", "Viktor", "Lotte", "Amos", "Greta", "Felix",
+];

@@ -1,0 +1,402 @@
+//! A frozen causal language model.
+
+use std::{ops::Range, path::Path, sync::Arc};
+
+use candle_core::{DType, Device, Tensor};
+
+use super::{
+    Adapter, LmConfig, LmTokenizer, Module, Spans,
+    layer::{Beside, Layer},
+    numerical,
+    ops::{FrozenLinear, KeptLayers, rms_norm},
+    pass::{Before, Pass, Segment},
+    weights::{Weights, problem},
+};
+use crate::{
+    error::{Result, invalid},
+    mix,
+};
+
+const CONFIG: &str = "config.json";
+
+/// A frozen causal language model: embedding, layers, norm and head. Adapters stand beside it and are given to each pass.
+pub struct Base {
+    config: LmConfig,
+    device: Device,
+    frequencies: Vec<f64>,
+    embedding: Tensor,
+    layers: Vec<Layer>,
+    norm: Tensor,
+    head: Tensor,
+}
+
+impl std::fmt::Debug for Base {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("Base")
+            .field("config", &self.config)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Keys and values of a text that is being continued.
+#[derive(Debug, Clone, Default)]
+pub struct KvCache {
+    parts: Vec<(KeptLayers, Range<usize>)>,
+    length: usize,
+}
+
+impl KvCache {
+    /// Tokens in it.
+    pub const fn len(&self) -> usize {
+        self.length
+    }
+
+    /// Whether nothing is in it.
+    pub const fn is_empty(&self) -> bool {
+        self.length == 0
+    }
+
+    /// A text whose start is kept elsewhere.
+    pub fn from_spans(spans: Spans) -> Self {
+        Self {
+            length: spans.iter().map(|(_, rows)| rows.len()).sum(),
+            parts: spans,
+        }
+    }
+
+    /// Keys and values of the last `count` tokens, if they were added together.
+    pub fn newest(&self, count: usize) -> Option<&KeptLayers> {
+        let (layers, rows) = self.parts.last()?;
+        (*rows == (0..count)).then_some(layers)
+    }
+
+    /// What stands before a token that follows.
+    fn before(&self) -> Vec<Before> {
+        self.parts
+            .iter()
+            .map(|(kept, rows)| Before::Kept(Arc::clone(kept), rows.clone()))
+            .collect()
+    }
+
+    /// Forgets all tokens from `length` on.
+    pub fn truncate(&mut self, length: usize) {
+        let mut start = 0;
+        self.parts.retain_mut(|(_, range)| {
+            let keep = length.saturating_sub(start).min(range.len());
+            start += range.len();
+            range.end = range.start + keep;
+            keep > 0
+        });
+        self.length = self.length.min(length);
+    }
+}
+
+/// What a pass gives.
+pub struct PassOutput {
+    /// Normalised hidden states of the wanted rows.
+    pub hidden: Tensor,
+    /// Keys and values of the rows that were to be kept, in the order they were named.
+    pub kept: Vec<KeptLayers>,
+}
+
+impl Base {
+    /// Reads a model from a directory of the Hugging Face hub or a GGUF file, with its tokenizer.
+    pub fn load(path: &Path, device: &Device) -> Result<(Self, LmTokenizer)> {
+        let weights = Weights::open(path)?;
+        let tokenizer = LmTokenizer::load(&weights)?;
+        let base = Self::from_weights(weights, device)?;
+        if tokenizer.ids_end() > base.config.vocabulary {
+            return Err(problem(
+                path,
+                format_args!(
+                    "the tokenizer has {} tokens and the embedding {} rows: they belong to different models",
+                    tokenizer.ids_end(),
+                    base.config.vocabulary
+                ),
+            ));
+        }
+        Ok((base, tokenizer))
+    }
+
+    /// Reads the weights alone.
+    pub fn load_weights(path: &Path, device: &Device) -> Result<Self> {
+        Self::from_weights(Weights::open(path)?, device)
+    }
+
+    fn from_weights(mut weights: Weights, device: &Device) -> Result<Self> {
+        let config = match &weights {
+            Weights::Directory(files) => {
+                let file = files.directory().join(CONFIG);
+                let bytes = std::fs::read(&file)
+                    .map_err(|error| problem(&file, format_args!("can not be read: {error}")))?;
+                let mut config = LmConfig::from_json(&bytes).map_err(|what| problem(&file, what))?;
+                // Some files of tied models hold the head a second time, some of untied ones do not say that they are.
+                config.tied = config.tied || !files.has("lm_head.weight");
+                config
+            }
+            Weights::Gguf(file) => file.config().clone(),
+        };
+        let shape = [config.vocabulary, config.hidden];
+        let tensor = |entries: Vec<f32>| {
+            Tensor::from_vec(entries, (config.vocabulary, config.hidden), device).map_err(numerical)
+        };
+        let mut embedding = weights.tensor("model.embed_tokens.weight", &shape)?;
+        let head = if config.tied {
+            None
+        } else {
+            let head = weights.tensor("lm_head.weight", &shape)?;
+            // llama.cpp stores a tied head twice, the head in higher precision: then it is the better embedding too.
+            if matches!(weights, Weights::Gguf(_)) && same_rows(&embedding, &head, config.hidden) {
+                embedding = head;
+                None
+            } else {
+                Some(tensor(head)?)
+            }
+        };
+        let embedding = tensor(embedding)?;
+        let layers = (0..config.layers)
+            .map(|index| Layer::load(&mut weights, &config, index, device))
+            .collect::<Result<_>>()?;
+        let norm = weights.tensor("model.norm.weight", &[config.hidden])?;
+        Ok(Self {
+            frequencies: config.frequencies(),
+            device: device.clone(),
+            head: head.unwrap_or_else(|| embedding.clone()),
+            embedding,
+            layers,
+            norm: Tensor::from_vec(norm, config.hidden, device).map_err(numerical)?,
+            config,
+        })
+    }
+
+    /// A model of this shape with random numbers, to measure with.
+    pub fn random(config: LmConfig, seed: u64, device: &Device) -> Result<Self> {
+        config
+            .check()
+            .map_err(|problem| invalid("model shape", problem))?;
+        let mut place = mix(seed);
+        let mut entries = |count: usize, size: f32| -> Vec<f32> {
+            (0..count)
+                .map(|_| {
+                    place = place.wrapping_add(0x9e37_79b9_7f4a_7c15);
+                    (((mix(place) >> 40) as f32 / 16_777_216.0) - 0.5) * size
+                })
+                .collect()
+        };
+        let mut layers = Vec::with_capacity(config.layers);
+        for index in 0..config.layers {
+            let mut maps = Vec::with_capacity(Module::ALL.len());
+            for module in Module::ALL {
+                let (outputs, inputs) = module.shape(&config);
+                #[expect(clippy::cast_possible_truncation, reason = "entries are in single precision")]
+                let size = (2.0 / (inputs as f64).sqrt()) as f32;
+                let bias = (config.attention_bias && module <= Module::Value).then(|| entries(outputs, 0.1));
+                let rows = entries(outputs * inputs, size);
+                maps.push(
+                    FrozenLinear::new(&rows, outputs, inputs, bias.as_deref(), device).map_err(numerical)?,
+                );
+            }
+            let ones = || Tensor::ones(config.head_size, DType::F32, device).map_err(numerical);
+            let head_norms = if config.architecture == super::Architecture::Qwen3 {
+                Some((ones()?, ones()?))
+            } else {
+                None
+            };
+            layers.push(Layer::of(&config, index, maps, head_norms, device)?);
+        }
+        let shape = (config.vocabulary, config.hidden);
+        let rows = entries(config.vocabulary * config.hidden, 0.1);
+        let embedding = Tensor::from_vec(rows, shape, device).map_err(numerical)?;
+        Ok(Self {
+            frequencies: config.frequencies(),
+            device: device.clone(),
+            head: embedding.clone(),
+            embedding,
+            layers,
+            norm: Tensor::ones(config.hidden, DType::F32, device).map_err(numerical)?,
+            config,
+        })
+    }
+
+    /// Its shape.
+    pub const fn config(&self) -> &LmConfig {
+        &self.config
+    }
+
+    /// Where it computes.
+    pub const fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// Its layers, from the embedding on.
+    pub fn layers(&self) -> &[Layer] {
+        &self.layers
+    }
+
+    /// The norm after the last layer.
+    pub const fn norm(&self) -> &Tensor {
+        &self.norm
+    }
+
+    /// Continues a text: normalised hidden states of all given tokens, whose keys and values are added to the cache.
+    pub fn forward(&self, tokens: &[u32], cache: &mut KvCache, adapter: Option<&Adapter>) -> Result<Tensor> {
+        let segment = Segment {
+            tokens: tokens.to_vec(),
+            position: cache.length,
+            before: cache.before(),
+            wanted: true,
+        };
+        let pass = self.pass(&[segment], true)?;
+        let every = pass.rows(0);
+        let mut output = self.run(&pass, adapter, std::slice::from_ref(&every))?;
+        if let Some(kept) = output.kept.pop() {
+            cache.parts.push((kept, 0..tokens.len()));
+            cache.length += tokens.len();
+            // Every part is looked through for every token: join them before they are many.
+            if cache.parts.len() > 64 {
+                *cache = joined(cache)?;
+            }
+        }
+        Ok(output.hidden)
+    }
+
+    /// Continues one text in several ways, none of which sees another: normalised hidden states of every way's tokens. The
+    /// cache stays as it is.
+    pub fn branches(&self, ways: &[Vec<u32>], cache: &KvCache) -> Result<Vec<Tensor>> {
+        if ways.is_empty() {
+            return Ok(Vec::new());
+        }
+        let segments: Vec<Segment> = ways
+            .iter()
+            .map(|tokens| Segment {
+                tokens: tokens.clone(),
+                position: cache.length,
+                before: cache.before(),
+                wanted: true,
+            })
+            .collect();
+        let pass = self.pass(&segments, true)?;
+        let hidden = self.run(&pass, None, &[])?.hidden;
+        (0..ways.len())
+            .map(|way| {
+                let rows = pass.rows(way);
+                hidden.narrow(0, rows.start, rows.len()).map_err(numerical)
+            })
+            .collect()
+    }
+
+    /// The logits of all tokens after each hidden state.
+    pub fn logits(&self, hidden: &Tensor) -> Result<Tensor> {
+        hidden
+            .matmul(&self.head.t().map_err(numerical)?)
+            .map_err(numerical)
+    }
+
+    /// The direction that tells one token's logit from another's.
+    pub fn margin_direction(&self, yes: u32, no: u32) -> Result<Tensor> {
+        let row = |token: u32| self.head.get(token as usize).map_err(numerical);
+        (row(yes)? - row(no)?)
+            .and_then(|direction| direction.unsqueeze(1)?.contiguous())
+            .map_err(numerical)
+    }
+
+    /// Checks segments and lays them out.
+    pub fn pass(&self, segments: &[Segment], every_row: bool) -> Result<Pass> {
+        for segment in segments {
+            if let Some(token) = segment
+                .tokens
+                .iter()
+                .find(|&&token| token as usize >= self.config.vocabulary)
+            {
+                return Err(invalid(
+                    format_args!("token {token}"),
+                    format_args!("the model knows {} tokens", self.config.vocabulary),
+                ));
+            }
+            let length = segment.position + segment.tokens.len();
+            if length > self.config.positions || segment.tokens.is_empty() {
+                return Err(invalid(
+                    format_args!("a text of {length} tokens"),
+                    format_args!(
+                        "the model reads 1 to {} tokens; shorten the memories",
+                        self.config.positions
+                    ),
+                ));
+            }
+        }
+        Ok(Pass::new(segments, &self.frequencies, every_row))
+    }
+
+    /// The embedding of a pass's tokens.
+    pub fn embed(&self, pass: &Pass) -> candle_core::Result<Tensor> {
+        self.embedding
+            .index_select(&Tensor::new(pass.tokens(), &self.device)?, 0)
+    }
+
+    /// One pass without a way back. Keeps keys and values of the named rows.
+    pub fn run(&self, pass: &Pass, adapter: Option<&Adapter>, keep: &[Range<usize>]) -> Result<PassOutput> {
+        let work = || -> candle_core::Result<PassOutput> {
+            let beside = Beside {
+                adapter,
+                dropout: None,
+            };
+            let mut kept: Vec<Vec<(Tensor, Tensor)>> =
+                vec![Vec::with_capacity(self.layers.len()); keep.len()];
+            let mut rows = self.embed(pass)?;
+            for (index, layer) in self.layers.iter().enumerate() {
+                let output = layer.forward(&rows, pass, index + 1 == self.layers.len(), beside)?;
+                for (kept, own) in kept.iter_mut().zip(keep) {
+                    let part = |all: &Tensor| all.narrow(0, own.start, own.len())?.force_contiguous();
+                    kept.push((part(&output.keys)?, part(&output.values)?));
+                }
+                rows = output.rows;
+            }
+            Ok(PassOutput {
+                hidden: rms_norm(&rows, &self.norm, self.config.norm_epsilon)?,
+                kept: kept.into_iter().map(Arc::new).collect(),
+            })
+        };
+        work().map_err(numerical)
+    }
+
+    /// Bytes that keys and values of one token take.
+    pub const fn kept_bytes(&self) -> usize {
+        self.config.layers * 2 * self.config.key_size() * size_of::<f32>()
+    }
+}
+
+/// All parts of a cache as one.
+fn joined(cache: &KvCache) -> Result<KvCache> {
+    let layers = cache.parts.first().map_or(0, |(kept, _)| kept.len());
+    let join = |layer: usize, which: fn(&(Tensor, Tensor)) -> &Tensor| -> candle_core::Result<Tensor> {
+        let parts = cache
+            .parts
+            .iter()
+            .map(|(kept, range)| which(&kept[layer]).narrow(0, range.start, range.len()))
+            .collect::<candle_core::Result<Vec<_>>>()?;
+        Tensor::cat(&parts, 0)
+    };
+    let all = (0..layers)
+        .map(|layer| Ok((join(layer, |pair| &pair.0)?, join(layer, |pair| &pair.1)?)))
+        .collect::<candle_core::Result<Vec<_>>>()
+        .map_err(numerical)?;
+    Ok(KvCache {
+        parts: vec![(Arc::new(all), 0..cache.length)],
+        length: cache.length,
+    })
+}
+
+/// Whether two matrices are the same but for rounding: a few rows tell.
+fn same_rows(left: &[f32], right: &[f32], width: usize) -> bool {
+    let rows = left.len() / width.max(1);
+    (0..8).map(|at| at * rows.saturating_sub(1) / 7).all(|row| {
+        let part = row * width..(row + 1) * width;
+        let gap: f32 = left[part.clone()]
+            .iter()
+            .zip(&right[part.clone()])
+            .map(|(a, b)| (a - b).powi(2))
+            .sum();
+        let size: f32 = right[part].iter().map(|b| b * b).sum();
+        gap <= 0.1 * size.max(1e-12)
+    })
+}

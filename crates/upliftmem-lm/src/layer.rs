@@ -1,0 +1,168 @@
+//! One layer of a decoder, over packed rows.
+
+use candle_core::{Device, Result, Tensor};
+
+use super::{
+    Architecture, LmConfig,
+    adapter::{Adapter, Module, place},
+    numerical,
+    ops::{Dropout, FrozenLinear, Heads, attention, rms_norm, rotary, swiglu},
+    pass::Pass,
+    weights::Weights,
+};
+
+/// The frozen numbers of a layer.
+#[derive(Debug)]
+pub struct Layer {
+    index: usize,
+    heads: Heads,
+    epsilon: f64,
+    input_norm: Tensor,
+    post_norm: Tensor,
+    /// Norms of the heads of queries and keys.
+    head_norms: Option<(Tensor, Tensor)>,
+    /// In the order of [`Module::ALL`].
+    maps: Vec<FrozenLinear>,
+}
+
+/// What adds to the frozen maps in one pass.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Beside<'a> {
+    /// What was learned.
+    pub adapter: Option<&'a Adapter>,
+    /// What is left out while learning.
+    pub dropout: Option<Dropout>,
+}
+
+/// What a layer gives.
+pub struct LayerOutput {
+    /// All rows, or the wanted ones in the last layer.
+    pub rows: Tensor,
+    /// Keys of all rows.
+    pub keys: Tensor,
+    /// Values of all rows.
+    pub values: Tensor,
+}
+
+impl Layer {
+    /// Reads a layer.
+    pub(crate) fn load(
+        weights: &mut Weights,
+        config: &LmConfig,
+        index: usize,
+        device: &Device,
+    ) -> crate::error::Result<Self> {
+        let read = |name: &str, shape: &[usize], weights: &mut Weights| {
+            weights.tensor(&format!("model.layers.{index}.{name}"), shape)
+        };
+        let vector = |entries: Vec<f32>| {
+            let count = entries.len();
+            Tensor::from_vec(entries, count, device).map_err(numerical)
+        };
+        let mut maps = Vec::with_capacity(Module::ALL.len());
+        for module in Module::ALL {
+            let (outputs, inputs) = module.shape(config);
+            let rows = read(&format!("{}.weight", module.path()), &[outputs, inputs], weights)?;
+            let biased = config.attention_bias
+                && (matches!(module, Module::Query | Module::Key | Module::Value)
+                    || (module == Module::Output && config.architecture == Architecture::Llama));
+            let bias = if biased {
+                Some(read(&format!("{}.bias", module.path()), &[outputs], weights)?)
+            } else {
+                None
+            };
+            maps.push(FrozenLinear::new(&rows, outputs, inputs, bias.as_deref(), device).map_err(numerical)?);
+        }
+        let head_norms = if config.architecture == Architecture::Qwen3 {
+            let size = [config.head_size];
+            let queries = read("self_attn.q_norm.weight", &size, weights)?;
+            let keys = read("self_attn.k_norm.weight", &size, weights)?;
+            Some((vector(queries)?, vector(keys)?))
+        } else {
+            None
+        };
+        let hidden = [config.hidden];
+        Ok(Self {
+            input_norm: vector(read("input_layernorm.weight", &hidden, weights)?)?,
+            post_norm: vector(read("post_attention_layernorm.weight", &hidden, weights)?)?,
+            ..Self::of(config, index, maps, head_norms, device)?
+        })
+    }
+
+    /// A layer with norms of one.
+    pub(crate) fn of(
+        config: &LmConfig,
+        index: usize,
+        maps: Vec<FrozenLinear>,
+        head_norms: Option<(Tensor, Tensor)>,
+        device: &Device,
+    ) -> crate::error::Result<Self> {
+        let ones = || Tensor::ones(config.hidden, candle_core::DType::F32, device).map_err(numerical);
+        Ok(Self {
+            index,
+            heads: Heads {
+                queries: config.heads,
+                keys: config.key_heads,
+                size: config.head_size,
+            },
+            epsilon: config.norm_epsilon,
+            input_norm: ones()?,
+            post_norm: ones()?,
+            head_norms,
+            maps,
+        })
+    }
+
+    /// One map with what stands beside it.
+    fn map(&self, module: Module, x: &Tensor, beside: Beside<'_>) -> Result<Tensor> {
+        let y = self.maps[module as usize].forward(x)?;
+        let Some(adapter) = beside.adapter else {
+            return Ok(y);
+        };
+        let Some(pair) = adapter.pair(self.index, module) else {
+            return Ok(y);
+        };
+        let x = match beside.dropout {
+            Some(dropout) => dropout.at(place(self.index, module)).apply(x)?,
+            None => x.clone(),
+        };
+        let low = (x.matmul(&pair.down.t()?)? * adapter.settings().scale())?;
+        y + low.matmul(&pair.up.t()?)?
+    }
+
+    fn head_norm(&self, x: &Tensor, weight: Option<&Tensor>) -> Result<Tensor> {
+        let Some(weight) = weight else {
+            return Ok(x.clone());
+        };
+        let (tokens, size) = x.dims2()?;
+        let heads = x.reshape((tokens * size / self.heads.size, self.heads.size))?;
+        rms_norm(&heads, weight, self.epsilon)?.reshape((tokens, size))
+    }
+
+    /// All rows of a pass through the layer. In the last one only the wanted rows go on: nobody reads the others.
+    pub fn forward(&self, x: &Tensor, pass: &Pass, last: bool, beside: Beside<'_>) -> Result<LayerOutput> {
+        let normed = rms_norm(x, &self.input_norm, self.epsilon)?;
+        let keys = self.map(Module::Key, &normed, beside)?;
+        let values = self.map(Module::Value, &normed, beside)?;
+        let (query_norm, key_norm) = self
+            .head_norms
+            .as_ref()
+            .map_or((None, None), |(q, k)| (Some(q), Some(k)));
+        let keys = rotary(&self.head_norm(&keys, key_norm)?, pass.rotary())?;
+        let pick = |rows: &Tensor| -> Result<Tensor> {
+            match pass.wanted().filter(|_| last) {
+                Some(wanted) => rows.index_select(&Tensor::new(wanted, rows.device())?, 0),
+                None => Ok(rows.clone()),
+            }
+        };
+        let queries = self.map(Module::Query, &pick(&normed)?, beside)?;
+        let queries = rotary(&self.head_norm(&queries, query_norm)?, pass.query_rotary(last))?;
+        let seen = attention(&queries, &keys, &values, self.heads, pass.plan(last), self.index)?;
+        let rows = (pick(x)? + self.map(Module::Output, &seen, beside)?)?;
+        let normed = rms_norm(&rows, &self.post_norm, self.epsilon)?;
+        let gate = self.map(Module::Gate, &normed, beside)?;
+        let inner = swiglu(&gate, &self.map(Module::Up, &normed, beside)?)?;
+        let rows = (rows + self.map(Module::Down, &inner, beside)?)?;
+        Ok(LayerOutput { rows, keys, values })
+    }
+}

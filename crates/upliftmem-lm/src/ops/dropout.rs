@@ -1,0 +1,99 @@
+//! Dropout that needs no memory: whether an entry is dropped is a function of a seed and its place.
+
+use candle_core::{CpuStorage, CustomOp1, Layout, Result, Shape, Tensor};
+
+use super::{slice, with_entries};
+use crate::mix;
+
+/// Drops entries at a rate and makes up for it in the others.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Dropout {
+    /// Share of entries that are left out.
+    pub rate: f64,
+    /// Which ones.
+    pub seed: u64,
+}
+
+impl Dropout {
+    /// The same rate at another place of the model.
+    pub fn at(self, place: u64) -> Self {
+        Self {
+            seed: mix(self.seed ^ mix(place)),
+            ..self
+        }
+    }
+
+    /// What the entry at this place is multiplied with.
+    #[expect(clippy::cast_possible_truncation, reason = "entries are in single precision")]
+    pub fn factor(self, place: u64) -> f32 {
+        let share = (mix(self.seed.wrapping_add(place)) >> 11) as f64 / (1_u64 << 53) as f64;
+        if share < self.rate {
+            0.0
+        } else {
+            (1.0 / (1.0 - self.rate)) as f32
+        }
+    }
+
+    fn drop(self, x: &[f32]) -> Vec<f32> {
+        x.iter()
+            .zip(0..)
+            .map(|(&value, place)| value * self.factor(place))
+            .collect()
+    }
+
+    /// Drops entries of a tensor.
+    pub fn apply(self, x: &Tensor) -> Result<Tensor> {
+        let x = x.contiguous()?;
+        if x.device().is_cpu() {
+            return x.apply_op1(self);
+        }
+        let factors: Vec<f32> = (0..x.elem_count() as u64)
+            .map(|place| self.factor(place))
+            .collect();
+        &x * Tensor::from_vec(factors, x.shape(), x.device())?
+    }
+}
+
+impl CustomOp1 for Dropout {
+    fn name(&self) -> &'static str {
+        "dropout"
+    }
+
+    fn cpu_fwd(&self, storage: &CpuStorage, layout: &Layout) -> Result<(CpuStorage, Shape)> {
+        let out = self.drop(slice(storage, layout)?);
+        Ok((CpuStorage::F32(out), layout.shape().clone()))
+    }
+
+    fn bwd(&self, x: &Tensor, _: &Tensor, slope: &Tensor) -> Result<Option<Tensor>> {
+        let out = with_entries(slope, |slope| Ok(self.drop(slope)))?;
+        Ok(Some(Tensor::from_vec(out, x.shape(), x.device())?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ops::tests::{check_slopes, variable};
+
+    #[test]
+    fn drops_its_share_and_has_its_slopes() {
+        let dropout = Dropout { rate: 0.25, seed: 3 };
+        let x = variable(&[40, 50], 1);
+        let ones = x.ones_like().unwrap();
+        let dropped = dropout
+            .apply(&ones)
+            .unwrap()
+            .flatten_all()
+            .unwrap()
+            .to_vec1::<f32>()
+            .unwrap();
+        let share = dropped.iter().filter(|value| **value == 0.0).count() as f64 / 2000.0;
+        assert!((share - 0.25).abs() < 0.05, "{share}");
+        assert!(
+            dropped
+                .iter()
+                .all(|value| *value == 0.0 || (*value - 4.0 / 3.0).abs() < 1e-6)
+        );
+        check_slopes(&[x], |inputs| dropout.apply(&inputs[0]));
+    }
+}

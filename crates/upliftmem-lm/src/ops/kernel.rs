@@ -1,0 +1,267 @@
+//! The innermost product: a few rows times a panel of columns, in registers.
+//!
+//! Everything that costs time here ends in [`multiply`]. One shape of operands serves all products: the left side is cut
+//! into tiles of [`TILE`] rows stored column by column, the right side into panels of [`PANEL`] columns stored row by row.
+
+use pulp::Simd;
+
+/// Columns of a panel: two vectors of eight, or one of sixteen.
+pub(super) const PANEL: usize = 16;
+/// Rows of a tile: with two vectors of sums each they fill the registers of a common processor.
+pub(super) const TILE: usize = 6;
+
+/// Where the product of one range of tiles with one range of panels goes.
+pub(super) struct Target<'a> {
+    /// Rows of `stride` entries; the first entry belongs to the first row of the first tile.
+    pub(super) out: &'a mut [f32],
+    /// Entries from one row to the next.
+    pub(super) stride: usize,
+    /// Columns that are wanted of the panels; what is beyond was filled up.
+    pub(super) columns: usize,
+    /// Whether to add to what is there.
+    pub(super) add: bool,
+}
+
+/// The right side of a product.
+#[derive(Clone, Copy)]
+pub(super) struct Panels<'a> {
+    pub(super) entries: &'a [f32],
+    /// Entries from one panel to the next; a product may take fewer terms than a panel holds.
+    pub(super) stride: usize,
+}
+
+/// Multiplies `rows` rows in tiles with panels. `depth` terms a sum.
+#[pulp::with_simd(multiply = pulp::Arch::new())]
+#[inline(always)]
+pub(super) fn multiply_simd<'a, 'b, S: Simd>(
+    simd: S,
+    rows: usize,
+    depth: usize,
+    tiles: &'a [f32],
+    panels: Panels<'a>,
+    target: &'a mut Target<'b>,
+) {
+    if depth == 0 || rows == 0 {
+        return;
+    }
+    // Known when compiled for a processor: the other branches vanish.
+    match PANEL / S::F32_LANES {
+        1 => panels_with::<S, 1>(simd, rows, depth, tiles, panels, target),
+        2 => panels_with::<S, 2>(simd, rows, depth, tiles, panels, target),
+        4 => panels_with::<S, 4>(simd, rows, depth, tiles, panels, target),
+        _ => panels_with::<S, PANEL>(simd, rows, depth, tiles, panels, target),
+    }
+}
+
+#[inline(always)]
+fn panels_with<S: Simd, const VECTORS: usize>(
+    simd: S,
+    rows: usize,
+    depth: usize,
+    tiles: &[f32],
+    panels: Panels<'_>,
+    target: &mut Target<'_>,
+) {
+    let stride = target.stride;
+    // The panel stays in the nearest cache while the tiles pass by.
+    for (number, panel) in panels.entries.chunks_exact(panels.stride).enumerate() {
+        let panel = &panel[..depth * PANEL];
+        let first = number * PANEL;
+        if first >= target.columns {
+            break;
+        }
+        let width = PANEL.min(target.columns - first);
+        let mut row = 0;
+        for tile in tiles.chunks(TILE * depth) {
+            if row >= rows {
+                break;
+            }
+            let out = &mut target.out[row * stride + first..];
+            match tile.len() / depth {
+                1 => tile_with::<S, VECTORS, 1>(simd, tile, panel, out, stride, width, target.add),
+                2 => tile_with::<S, VECTORS, 2>(simd, tile, panel, out, stride, width, target.add),
+                3 => tile_with::<S, VECTORS, 3>(simd, tile, panel, out, stride, width, target.add),
+                4 => tile_with::<S, VECTORS, 4>(simd, tile, panel, out, stride, width, target.add),
+                5 => tile_with::<S, VECTORS, 5>(simd, tile, panel, out, stride, width, target.add),
+                _ => tile_with::<S, VECTORS, TILE>(simd, tile, panel, out, stride, width, target.add),
+            }
+            row += TILE;
+        }
+    }
+}
+
+#[inline(always)]
+fn tile_with<S: Simd, const VECTORS: usize, const ROWS: usize>(
+    simd: S,
+    tile: &[f32],
+    panel: &[f32],
+    out: &mut [f32],
+    stride: usize,
+    width: usize,
+    add: bool,
+) {
+    let mut sums = [[simd.splat_f32s(0.0); VECTORS]; ROWS];
+    let (vectors, _) = S::as_simd_f32s(panel);
+    let (weights, _) = vectors.as_chunks::<VECTORS>();
+    let (columns, _) = tile.as_chunks::<ROWS>();
+    for (column, weights) in columns.iter().zip(weights) {
+        for (sums, &value) in sums.iter_mut().zip(column) {
+            let value = simd.splat_f32s(value);
+            for (sum, &weight) in sums.iter_mut().zip(weights) {
+                *sum = simd.mul_add_f32s(value, weight, *sum);
+            }
+        }
+    }
+    for (row, sums) in sums.iter().enumerate() {
+        let target = &mut out[row * stride..row * stride + width];
+        if width == PANEL {
+            let (target, _) = S::as_mut_simd_f32s(target);
+            for (entry, &sum) in target.iter_mut().zip(sums) {
+                *entry = if add { simd.add_f32s(*entry, sum) } else { sum };
+            }
+        } else {
+            let mut entries = [0.0_f32; PANEL];
+            S::as_mut_simd_f32s(&mut entries).0.copy_from_slice(sums);
+            for (entry, &sum) in target.iter_mut().zip(&entries) {
+                *entry = if add { *entry + sum } else { sum };
+            }
+        }
+    }
+}
+
+/// A matrix whose entries are reached by strides.
+#[derive(Clone, Copy)]
+pub(super) struct Strided<'a> {
+    pub(super) entries: &'a [f32],
+    pub(super) row: usize,
+    pub(super) column: usize,
+}
+
+impl<'a> Strided<'a> {
+    /// Rows of `stride` entries.
+    pub(super) const fn rows(entries: &'a [f32], stride: usize) -> Self {
+        Self {
+            entries,
+            row: stride,
+            column: 1,
+        }
+    }
+
+    /// The same matrix with rows and columns exchanged.
+    pub(super) const fn transposed(self) -> Self {
+        Self {
+            entries: self.entries,
+            row: self.column,
+            column: self.row,
+        }
+    }
+}
+
+impl<'a> Panels<'a> {
+    /// Panels of `depth` rows each.
+    pub(super) const fn of(entries: &'a [f32], depth: usize) -> Self {
+        Self {
+            entries,
+            stride: depth * PANEL,
+        }
+    }
+}
+
+/// Cuts `rows` rows of `depth` entries into tiles; the last has the height that is left.
+pub(super) fn tiles_of(left: Strided<'_>, rows: usize, depth: usize, tiles: &mut Vec<f32>) {
+    tiles.clear();
+    tiles.resize(rows * depth, 0.0);
+    for (number, tile) in tiles.chunks_mut(TILE * depth.max(1)).enumerate() {
+        let height = tile.len() / depth.max(1);
+        let first = number * TILE;
+        if left.column == 1 {
+            for row in 0..height {
+                let source = &left.entries[(first + row) * left.row..][..depth];
+                for (target, &value) in tile[row..].iter_mut().step_by(height).zip(source) {
+                    *target = value;
+                }
+            }
+        } else {
+            for (column, target) in tile.chunks_exact_mut(height).enumerate() {
+                let start = first * left.row + column * left.column;
+                for (row, target) in target.iter_mut().enumerate() {
+                    *target = left.entries[start + row * left.row];
+                }
+            }
+        }
+    }
+}
+
+/// Appends `columns` columns of `depth` entries as panels; the last is filled up with zeros.
+pub(super) fn panels_of(right: Strided<'_>, depth: usize, columns: usize, panels: &mut Vec<f32>) {
+    panels.clear();
+    panels.resize(depth * columns.next_multiple_of(PANEL), 0.0);
+    for (number, panel) in panels.chunks_exact_mut((depth * PANEL).max(1)).enumerate() {
+        let first = number * PANEL;
+        let width = PANEL.min(columns - first);
+        if right.column == 1 {
+            for (row, target) in panel.chunks_exact_mut(PANEL).enumerate() {
+                target[..width].copy_from_slice(&right.entries[row * right.row + first..][..width]);
+            }
+        } else {
+            for column in 0..width {
+                let source = right.entries[(first + column) * right.column..].iter();
+                let target = panel[column..].iter_mut().step_by(PANEL);
+                for (target, &value) in target.zip(source.step_by(right.row.max(1))) {
+                    *target = value;
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::ops::tests::entries;
+
+    proptest! {
+        #[test]
+        fn products_are_sums_of_products(
+            rows in 1_usize..20, depth in 1_usize..40, columns in 1_usize..40,
+            left_transposed: bool, right_transposed: bool, add: bool,
+        ) {
+            let (left, right) = (entries(rows * depth, 1), entries(depth * columns, 2));
+            let left_at = if left_transposed {
+                Strided::rows(&left, rows).transposed()
+            } else {
+                Strided::rows(&left, depth)
+            };
+            let right_at = if right_transposed {
+                Strided::rows(&right, depth).transposed()
+            } else {
+                Strided::rows(&right, columns)
+            };
+            let (mut tiles, mut panels) = (Vec::new(), Vec::new());
+            tiles_of(left_at, rows, depth, &mut tiles);
+            panels_of(right_at, depth, columns, &mut panels);
+            let stride = columns + 3;
+            let before = entries(rows * stride, 3);
+            let mut out = before.clone();
+            multiply(rows, depth, &tiles, Panels::of(&panels, depth), &mut Target { out: &mut out, stride, columns, add });
+            let at = |matrix: Strided<'_>, row: usize, column: usize| {
+                f64::from(matrix.entries[row * matrix.row + column * matrix.column])
+            };
+            for row in 0..rows {
+                for column in 0..stride {
+                    let old = f64::from(before[row * stride + column]);
+                    let expected = if column >= columns {
+                        old
+                    } else {
+                        let sum: f64 = (0..depth).map(|k| at(left_at, row, k) * at(right_at, k, column)).sum();
+                        if add { old + sum } else { sum }
+                    };
+                    let found = f64::from(out[row * stride + column]);
+                    prop_assert!((found - expected).abs() < 1e-4, "{found} for {expected}");
+                }
+            }
+        }
+    }
+}

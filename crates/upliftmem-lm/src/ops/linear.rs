@@ -1,0 +1,101 @@
+//! A frozen linear map: its way back gives the slope by the input and none by the weight.
+
+use std::sync::Arc;
+
+use candle_core::{CpuStorage, CustomOp1, Device, Layout, Result, Shape, Tensor};
+
+use super::{matrix::PackedMatrix, slice, width, with_entries};
+
+/// `x W^T + bias` with frozen weight and bias.
+#[derive(Debug, Clone)]
+pub(crate) struct FrozenLinear {
+    weight: Weight,
+    bias: Option<Tensor>,
+}
+
+#[derive(Debug, Clone)]
+enum Weight {
+    /// On a processor: laid out for the kernel.
+    Packed(Arc<PackedMatrix>),
+    /// On any other device: rows, one for each output.
+    Rows(Tensor),
+}
+
+impl FrozenLinear {
+    /// From rows of `inputs` entries, one for each output.
+    pub(crate) fn new(
+        rows: &[f32],
+        outputs: usize,
+        inputs: usize,
+        bias: Option<&[f32]>,
+        device: &Device,
+    ) -> Result<Self> {
+        let weight = if device.is_cpu() {
+            Weight::Packed(Arc::new(PackedMatrix::new(rows, outputs, inputs)))
+        } else {
+            Weight::Rows(Tensor::from_slice(rows, (outputs, inputs), device)?)
+        };
+        Ok(Self {
+            weight,
+            bias: bias
+                .map(|bias| Tensor::from_slice(bias, outputs, device))
+                .transpose()?,
+        })
+    }
+
+    /// Rows of inputs to rows of outputs.
+    pub(crate) fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        let y = match &self.weight {
+            Weight::Packed(matrix) => x.contiguous()?.apply_op1(Product(Arc::clone(matrix)))?,
+            // A detached copy of the weight's handle has no slope, so candle computes none for it.
+            Weight::Rows(weight) => x.matmul(&weight.t()?)?,
+        };
+        match &self.bias {
+            Some(bias) => y.broadcast_add(bias),
+            None => Ok(y),
+        }
+    }
+}
+
+struct Product(Arc<PackedMatrix>);
+
+impl CustomOp1 for Product {
+    fn name(&self) -> &'static str {
+        "frozen-linear"
+    }
+
+    fn cpu_fwd(&self, storage: &CpuStorage, layout: &Layout) -> Result<(CpuStorage, Shape)> {
+        let x = slice(storage, layout)?;
+        let out = self.0.forward(x);
+        let rows = out.len() / self.0.outputs().max(1);
+        Ok((CpuStorage::F32(out), (rows, self.0.outputs()).into()))
+    }
+
+    fn bwd(&self, x: &Tensor, _: &Tensor, slope: &Tensor) -> Result<Option<Tensor>> {
+        debug_assert_eq!(width(x)?, self.0.inputs());
+        let dx = with_entries(slope, |slope| Ok(self.0.backward(slope)))?;
+        Ok(Some(Tensor::from_vec(dx, x.shape(), x.device())?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ops::tests::{assert_close, check_slopes, entries, variable};
+
+    #[test]
+    fn equals_a_product_and_has_its_slopes() {
+        let (weight, bias) = (entries(19 * 40, 5), entries(19, 6));
+        let linear = FrozenLinear::new(&weight, 19, 40, Some(&bias), &Device::Cpu).unwrap();
+        let x = variable(&[7, 40], 1);
+        let rows = Tensor::from_slice(&weight, (19, 40), &Device::Cpu).unwrap();
+        let bias = Tensor::from_slice(&bias, 19, &Device::Cpu).unwrap();
+        let expected = x
+            .matmul(&rows.t().unwrap())
+            .unwrap()
+            .broadcast_add(&bias)
+            .unwrap();
+        assert_close(&linear.forward(&x).unwrap(), &expected, 1e-5);
+        check_slopes(&[x], |inputs| linear.forward(&inputs[0]));
+    }
+}

@@ -1,0 +1,227 @@
+//! A frozen matrix, packed once, that multiplies in both directions.
+//!
+//! One layout serves the way forth (`x W^T`) and the way back (`dy W`): a second copy for the way back would double the
+//! memory of a model. The matrix is cut into blocks of [`DEPTH`] inputs, each block into panels of outputs.
+
+use rayon::prelude::*;
+
+use super::kernel::{PANEL, Panels, Strided, TILE, Target, multiply, panels_of, tiles_of};
+
+/// Inputs of a block: a panel of one block and a tile stay in the nearest cache together.
+const DEPTH: usize = 256;
+/// Rows multiplied with a block at a time: their tiles stay in the second cache.
+const ROWS: usize = 32 * TILE;
+/// Outputs summed at a time on the way back.
+const BACK: usize = 16 * PANEL;
+/// Multiplications below which a second thread costs more than it gives.
+const PARALLEL: usize = 1 << 20;
+
+/// A frozen matrix of `outputs` rows of `inputs` entries, laid out for products.
+#[derive(Debug)]
+pub(crate) struct PackedMatrix {
+    inputs: usize,
+    outputs: usize,
+    /// Block after block, panel after panel, input after input.
+    panels: Vec<f32>,
+}
+
+impl PackedMatrix {
+    /// From rows of `inputs` entries, one for each output.
+    pub(crate) fn new(rows: &[f32], outputs: usize, inputs: usize) -> Self {
+        debug_assert_eq!(rows.len(), outputs * inputs);
+        let width = outputs.next_multiple_of(PANEL);
+        let mut panels = Vec::with_capacity(inputs * width);
+        let mut block = Vec::new();
+        for first in (0..inputs).step_by(DEPTH) {
+            let depth = DEPTH.min(inputs - first);
+            let part = Strided::rows(&rows[first..], inputs).transposed();
+            panels_of(part, depth, outputs, &mut block);
+            panels.extend_from_slice(&block);
+        }
+        Self {
+            inputs,
+            outputs,
+            panels,
+        }
+    }
+
+    pub(crate) const fn inputs(&self) -> usize {
+        self.inputs
+    }
+
+    pub(crate) const fn outputs(&self) -> usize {
+        self.outputs
+    }
+
+    /// Blocks with their first input and their depth.
+    fn blocks(&self) -> impl Iterator<Item = (usize, usize, &[f32])> {
+        let width = self.outputs.next_multiple_of(PANEL);
+        (0..self.inputs).step_by(DEPTH).map(move |first| {
+            let depth = DEPTH.min(self.inputs - first);
+            (first, depth, &self.panels[first * width..(first + depth) * width])
+        })
+    }
+
+    /// `x W^T`: rows of `inputs` entries to rows of `outputs` entries.
+    pub(crate) fn forward(&self, x: &[f32]) -> Vec<f32> {
+        let rows = x.len() / self.inputs.max(1);
+        let mut out = vec![0.0; rows * self.outputs];
+        if out.is_empty() {
+            return out;
+        }
+        let chunk = self.rows_of_a_thread(rows);
+        let work = |x: &[f32], out: &mut [f32]| {
+            let mut tiles = Vec::new();
+            for (x, out) in x
+                .chunks(ROWS * self.inputs)
+                .zip(out.chunks_mut(ROWS * self.outputs))
+            {
+                let height = x.len() / self.inputs;
+                for (first, depth, panels) in self.blocks() {
+                    tiles_of(Strided::rows(&x[first..], self.inputs), height, depth, &mut tiles);
+                    let mut target = Target {
+                        out: &mut *out,
+                        stride: self.outputs,
+                        columns: self.outputs,
+                        add: first > 0,
+                    };
+                    multiply(height, depth, &tiles, Panels::of(panels, depth), &mut target);
+                }
+            }
+        };
+        x.par_chunks(chunk * self.inputs)
+            .zip(out.par_chunks_mut(chunk * self.outputs))
+            .for_each(|(x, out)| work(x, out));
+        out
+    }
+
+    /// `dy W`: slopes by the outputs to slopes by the inputs.
+    pub(crate) fn backward(&self, dy: &[f32]) -> Vec<f32> {
+        let rows = dy.len() / self.outputs.max(1);
+        let mut dx = vec![0.0; rows * self.inputs];
+        if dx.is_empty() {
+            return dx;
+        }
+        let chunk = self.rows_of_a_thread(rows);
+        dy.par_chunks(chunk * self.outputs)
+            .zip(dx.par_chunks_mut(chunk * self.inputs))
+            .for_each(|(dy, dx)| self.backward_rows(dy, dx));
+        dx
+    }
+
+    /// Computes the transposed result, inputs as rows: the matrix then stands on the left, and its own layout is easily
+    /// cut into tiles.
+    fn backward_rows(&self, dy: &[f32], dx: &mut [f32]) {
+        let rows = dy.len() / self.outputs;
+        let mut transposed = vec![0.0; self.inputs * rows];
+        let (mut tiles, mut slopes) = (Vec::new(), Vec::new());
+        for start in (0..self.outputs).step_by(BACK) {
+            let width = BACK.min(self.outputs - start);
+            panels_of(
+                Strided::rows(&dy[start..], self.outputs).transposed(),
+                width,
+                rows,
+                &mut slopes,
+            );
+            for (first, depth, panels) in self.blocks() {
+                let part = &panels[start * depth..];
+                for at in (0..depth).step_by(TILE) {
+                    let height = TILE.min(depth - at);
+                    tile_back(part, depth, at, height, width, &mut tiles);
+                    let mut target = Target {
+                        out: &mut transposed[(first + at) * rows..],
+                        stride: rows,
+                        columns: rows,
+                        add: start > 0,
+                    };
+                    multiply(height, width, &tiles, Panels::of(&slopes, width), &mut target);
+                }
+            }
+        }
+        transpose(&transposed, rows, dx);
+    }
+
+    /// Rows are divided among threads: every sum is taken in one order, whatever the number of threads.
+    fn rows_of_a_thread(&self, rows: usize) -> usize {
+        let threads = rayon::current_num_threads();
+        if rows * self.inputs * self.outputs < PARALLEL {
+            return rows;
+        }
+        rows.div_ceil(threads).next_multiple_of(TILE).max(TILE)
+    }
+}
+
+/// A tile of `height` inputs from `at` on, `width` outputs deep, from panels of outputs.
+fn tile_back(panels: &[f32], depth: usize, at: usize, height: usize, width: usize, tile: &mut Vec<f32>) {
+    tile.clear();
+    tile.resize(height * width, 0.0);
+    let targets = tile.chunks_mut(height * PANEL);
+    for (panel, target) in panels.chunks_exact(depth * PANEL).zip(targets) {
+        for (row, source) in panel[at * PANEL..(at + height) * PANEL]
+            .chunks_exact(PANEL)
+            .enumerate()
+        {
+            for (target, &value) in target[row..].iter_mut().step_by(height).zip(source) {
+                *target = value;
+            }
+        }
+    }
+}
+
+/// Writes a matrix of columns of `rows` entries row by row.
+fn transpose(columns: &[f32], rows: usize, out: &mut [f32]) {
+    const EDGE: usize = 16;
+    let inputs = columns.len() / rows.max(1);
+    for row in (0..rows).step_by(EDGE) {
+        for column in (0..inputs).step_by(EDGE) {
+            for row in row..(row + EDGE).min(rows) {
+                for column in column..(column + EDGE).min(inputs) {
+                    out[row * inputs + column] = columns[column * rows + row];
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::ops::tests::entries;
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(24))]
+        #[test]
+        fn both_directions_are_sums_of_products(rows in 0_usize..230, inputs in 1_usize..600, outputs in 1_usize..300) {
+            let weights = entries(outputs * inputs, 1);
+            let packed = PackedMatrix::new(&weights, outputs, inputs);
+            let (x, dy) = (entries(rows * inputs, 2), entries(rows * outputs, 3));
+            let (y, dx) = (packed.forward(&x), packed.backward(&dy));
+            prop_assert_eq!((y.len(), dx.len()), (dy.len(), x.len()));
+            // Every entry would take long; a diagonal of them meets every tile, panel and block.
+            for row in 0..rows {
+                let output = (row * 7) % outputs;
+                let expected: f64 = (0..inputs)
+                    .map(|k| f64::from(x[row * inputs + k]) * f64::from(weights[output * inputs + k]))
+                    .sum();
+                prop_assert!((f64::from(y[row * outputs + output]) - expected).abs() < 1e-4);
+                let input = (row * 11) % inputs;
+                let expected: f64 = (0..outputs)
+                    .map(|n| f64::from(dy[row * outputs + n]) * f64::from(weights[n * inputs + input]))
+                    .sum();
+                prop_assert!((f64::from(dx[row * inputs + input]) - expected).abs() < 1e-4);
+            }
+        }
+
+        #[test]
+        fn a_row_has_the_same_product_alone(rows in 1_usize..20, inputs in 1_usize..400, outputs in 1_usize..40) {
+            let packed = PackedMatrix::new(&entries(outputs * inputs, 1), outputs, inputs);
+            let x = entries(rows * inputs, 2);
+            let together = packed.forward(&x);
+            for (row, expected) in x.chunks(inputs).zip(together.chunks(outputs)) {
+                prop_assert_eq!(packed.forward(row), expected);
+            }
+        }
+    }
+}

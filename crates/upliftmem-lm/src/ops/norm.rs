@@ -1,0 +1,115 @@
+//! Root-mean-square normalisation of rows. The weight is frozen.
+
+use candle_core::{CpuStorage, CustomOp1, D, Layout, Result, Shape, Tensor};
+
+use super::{slice, width, with_entries};
+
+/// Divides every row by its root mean square and multiplies it with a frozen weight.
+pub fn rms_norm(x: &Tensor, weight: &Tensor, epsilon: f64) -> Result<Tensor> {
+    let x = x.contiguous()?;
+    if x.device().is_cpu() {
+        return x.apply_op1(RmsNorm {
+            weight: weight.clone(),
+            epsilon,
+        });
+    }
+    composed(&x, weight, epsilon)
+}
+
+/// The same of candle's own operations.
+fn composed(x: &Tensor, weight: &Tensor, epsilon: f64) -> Result<Tensor> {
+    let size = (x.sqr()?.mean_keepdim(D::Minus1)? + epsilon)?.sqrt()?;
+    x.broadcast_div(&size)?.broadcast_mul(weight)
+}
+
+struct RmsNorm {
+    weight: Tensor,
+    epsilon: f64,
+}
+
+impl RmsNorm {
+    /// One over the root mean square of a row.
+    #[expect(clippy::cast_possible_truncation, reason = "rows are in single precision")]
+    fn inverse(&self, row: &[f32]) -> f32 {
+        let square: f64 = row.chunks(64).map(|part| f64::from(squares(part))).sum();
+        (1.0 / (square / row.len() as f64 + self.epsilon).sqrt()) as f32
+    }
+}
+
+/// The sum of squares in eight partial sums, which the compiler makes a vector of.
+fn squares(row: &[f32]) -> f32 {
+    let mut sums = [0.0_f32; 8];
+    let (eights, rest) = row.as_chunks::<8>();
+    for entries in eights {
+        for (sum, value) in sums.iter_mut().zip(entries) {
+            *sum += value * value;
+        }
+    }
+    sums.iter().sum::<f32>() + rest.iter().map(|value| value * value).sum::<f32>()
+}
+
+impl CustomOp1 for RmsNorm {
+    fn name(&self) -> &'static str {
+        "rms-norm"
+    }
+
+    fn cpu_fwd(&self, storage: &CpuStorage, layout: &Layout) -> Result<(CpuStorage, Shape)> {
+        let x = slice(storage, layout)?;
+        let out = with_entries(&self.weight, |weight| {
+            let mut out = vec![0.0; x.len()];
+            for (row, out) in x
+                .chunks_exact(weight.len())
+                .zip(out.chunks_exact_mut(weight.len()))
+            {
+                let inverse = self.inverse(row);
+                for ((out, &value), &weight) in out.iter_mut().zip(row).zip(weight) {
+                    *out = value * inverse * weight;
+                }
+            }
+            Ok(out)
+        })?;
+        Ok((CpuStorage::F32(out), layout.shape().clone()))
+    }
+
+    fn bwd(&self, x: &Tensor, _: &Tensor, slope: &Tensor) -> Result<Option<Tensor>> {
+        let width = width(x)?;
+        let out = with_entries(&self.weight, |weight| {
+            with_entries(x, |x| {
+                with_entries(slope, |slope| {
+                    let mut out = vec![0.0; x.len()];
+                    let rows = x.chunks_exact(width).zip(slope.chunks_exact(width));
+                    for ((row, slope), out) in rows.zip(out.chunks_exact_mut(width)) {
+                        let inverse = self.inverse(row);
+                        let along: f32 = row
+                            .iter()
+                            .zip(slope)
+                            .zip(weight)
+                            .map(|((x, s), w)| x * s * w)
+                            .sum();
+                        let pull = along * inverse * inverse * inverse / width as f32;
+                        for (((out, &x), &slope), &weight) in out.iter_mut().zip(row).zip(slope).zip(weight) {
+                            *out = slope * weight * inverse - x * pull;
+                        }
+                    }
+                    Ok(out)
+                })
+            })
+        })?;
+        Ok(Some(Tensor::from_vec(out, x.shape(), x.device())?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ops::tests::{assert_close, check_slopes, variable};
+
+    #[test]
+    fn equals_its_composition_and_has_its_slopes() {
+        let (x, weight) = (variable(&[5, 70], 1), variable(&[70], 2));
+        let weight = weight.as_tensor().detach();
+        let own = rms_norm(&x, &weight, 1e-5).unwrap();
+        assert_close(&own, &composed(&x, &weight, 1e-5).unwrap(), 1e-6);
+        check_slopes(&[x], |inputs| rms_norm(&inputs[0], &weight, 1e-5));
+    }
+}

@@ -1,0 +1,138 @@
+//! Rotary position embedding: pairs of entries half a head apart are turned by an angle that grows with the position.
+
+use std::sync::Arc;
+
+use candle_core::{CpuStorage, CustomOp1, Device, Layout, Result, Shape, Tensor};
+
+use super::{slice, with_entries};
+
+/// Cosines and sines for the tokens of a pass, half a head for each token.
+#[derive(Debug, Clone)]
+pub(crate) struct RotaryRows {
+    half: usize,
+    cos: Arc<[f32]>,
+    sin: Arc<[f32]>,
+}
+
+impl RotaryRows {
+    /// For tokens at these positions; `frequencies` are the angles of one step.
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "angles are computed in double precision"
+    )]
+    pub(crate) fn new(frequencies: &[f64], positions: &[usize]) -> Self {
+        let angles = || {
+            positions
+                .iter()
+                .flat_map(|&position| frequencies.iter().map(move |&step| position as f64 * step))
+        };
+        Self {
+            half: frequencies.len(),
+            cos: angles().map(|angle| angle.cos() as f32).collect(),
+            sin: angles().map(|angle| angle.sin() as f32).collect(),
+        }
+    }
+
+    /// The rows of some of the tokens.
+    pub(crate) fn select(&self, rows: &[usize]) -> Self {
+        let pick = |all: &[f32]| {
+            rows.iter()
+                .flat_map(|&row| all[row * self.half..(row + 1) * self.half].iter().copied())
+                .collect()
+        };
+        Self {
+            half: self.half,
+            cos: pick(&self.cos),
+            sin: pick(&self.sin),
+        }
+    }
+
+    /// Turns rows of whole heads, forth or back.
+    fn turn(&self, x: &[f32], back: bool) -> Vec<f32> {
+        let (half, head) = (self.half, 2 * self.half);
+        let mut out = vec![0.0; x.len()];
+        let row = x.len() / (self.cos.len() / half.max(1)).max(1);
+        if row == 0 {
+            return out;
+        }
+        let sign = if back { -1.0 } else { 1.0 };
+        let angles = self.cos.chunks_exact(half).zip(self.sin.chunks_exact(half));
+        for ((x, out), (cos, sin)) in x.chunks_exact(row).zip(out.chunks_exact_mut(row)).zip(angles) {
+            for (x, out) in x.chunks_exact(head).zip(out.chunks_exact_mut(head)) {
+                let ((left, right), (out_left, out_right)) = (x.split_at(half), out.split_at_mut(half));
+                for at in 0..half {
+                    let (cos, sin) = (cos[at], sign * sin[at]);
+                    out_left[at] = left[at] * cos - right[at] * sin;
+                    out_right[at] = right[at] * cos + left[at] * sin;
+                }
+            }
+        }
+        out
+    }
+
+    fn tensor(&self, entries: &[f32], device: &Device) -> Result<Tensor> {
+        let rows = entries.len() / self.half.max(1);
+        Tensor::from_slice(entries, (rows, 1, self.half), device)
+    }
+}
+
+/// Turns rows of whole heads by the angles of their tokens.
+pub(crate) fn rotary(x: &Tensor, rows: &RotaryRows) -> Result<Tensor> {
+    let x = x.contiguous()?;
+    if x.device().is_cpu() {
+        return x.apply_op1(Rotary(rows.clone()));
+    }
+    composed(&x, rows)
+}
+
+/// The same of candle's own operations.
+fn composed(x: &Tensor, rows: &RotaryRows) -> Result<Tensor> {
+    let (tokens, width) = x.dims2()?;
+    let (cos, sin) = (
+        rows.tensor(&rows.cos, x.device())?,
+        rows.tensor(&rows.sin, x.device())?,
+    );
+    let heads = x.reshape((tokens, width / (2 * rows.half), 2 * rows.half))?;
+    let (left, right) = (
+        heads.narrow(2, 0, rows.half)?,
+        heads.narrow(2, rows.half, rows.half)?,
+    );
+    let turned_left = (left.broadcast_mul(&cos)? - right.broadcast_mul(&sin)?)?;
+    let turned_right = (right.broadcast_mul(&cos)? + left.broadcast_mul(&sin)?)?;
+    Tensor::cat(&[turned_left, turned_right], 2)?.reshape((tokens, width))
+}
+
+struct Rotary(RotaryRows);
+
+impl CustomOp1 for Rotary {
+    fn name(&self) -> &'static str {
+        "rotary"
+    }
+
+    fn cpu_fwd(&self, storage: &CpuStorage, layout: &Layout) -> Result<(CpuStorage, Shape)> {
+        let out = self.0.turn(slice(storage, layout)?, false);
+        Ok((CpuStorage::F32(out), layout.shape().clone()))
+    }
+
+    fn bwd(&self, x: &Tensor, _: &Tensor, slope: &Tensor) -> Result<Option<Tensor>> {
+        let out = with_entries(slope, |slope| Ok(self.0.turn(slope, true)))?;
+        Ok(Some(Tensor::from_vec(out, x.shape(), x.device())?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ops::tests::{assert_close, check_slopes, variable};
+
+    #[test]
+    fn equals_its_composition_and_has_its_slopes() {
+        let frequencies: Vec<f64> = (0..4).map(|at| 100_f64.powf(-f64::from(at) / 4.0)).collect();
+        let rows = RotaryRows::new(&frequencies, &[0, 3, 4, 9, 2]);
+        let x = variable(&[5, 24], 1);
+        assert_close(&rotary(&x, &rows).unwrap(), &composed(&x, &rows).unwrap(), 1e-6);
+        let picked = rotary(&x.narrow(0, 3, 1).unwrap(), &rows.select(&[3])).unwrap();
+        assert_close(&picked, &rotary(&x, &rows).unwrap().narrow(0, 3, 1).unwrap(), 0.0);
+        check_slopes(&[x], |inputs| rotary(&inputs[0], &rows));
+    }
+}

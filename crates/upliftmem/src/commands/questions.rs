@@ -1,0 +1,288 @@
+//! Questions for a real language model: which memories help it, and where it needs none.
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Instant,
+};
+
+use anyhow::{Context as _, Result};
+use clap::Args;
+use serde::Serialize;
+use serde_json::json;
+use upliftmem_agent::{
+    AnswerScoring, Executor, QuestionExecutor, QuestionSettings,
+    chat::{LocalChat, LocalSettings},
+};
+use upliftmem_bench::questions::{QuestionWorld, QuestionWorldSize, RealWork, RememberingExecutor, sort_of};
+use upliftmem_core::{Task, UpdateRule};
+use upliftmem_engine::{Arm, Evaluation, Seeds, Strategy, TrainingReport, evaluate};
+use upliftmem_store::{NewMemory, Timestamp};
+
+use super::{
+    evaluate::{HeldOut, table},
+    train::Show,
+};
+use crate::{
+    config::Config,
+    context::{Context, model_file, open_store},
+    output::{Output, strong},
+};
+
+/// The sorts of questions, with what they are.
+const SORTS: [(&str, &str); 3] = [
+    ("private", "facts that only memories hold"),
+    ("pair", "facts that need two memories"),
+    ("common", "common knowledge"),
+];
+
+#[derive(Debug, Args)]
+pub(crate) struct QuestionsArguments {
+    /// The model: a GGUF file, a directory of the hub, or the name of a model that was pulled.
+    #[arg(long, default_value = "smollm2")]
+    model: String,
+    /// Seeds; each is a world of its own.
+    #[arg(long, value_delimiter = ',', default_values_t = [1_u64, 2, 3])]
+    seeds: Vec<u64>,
+    /// Probes of each strategy.
+    #[arg(long, default_value_t = 300)]
+    probes: usize,
+    /// A smaller world.
+    #[arg(long)]
+    small: bool,
+    /// Where stores are written.
+    #[arg(long, default_value = "upliftmem-questions")]
+    out: PathBuf,
+}
+
+impl QuestionsArguments {
+    /// A small world, in minutes.
+    pub(crate) fn small(model: String, seed: u64, out: PathBuf) -> Self {
+        Self {
+            model,
+            seeds: vec![seed],
+            probes: 80,
+            small: true,
+            out,
+        }
+    }
+}
+
+/// One world, learned with each strategy.
+#[derive(Debug, Serialize)]
+struct Learned {
+    seed: u64,
+    memories: usize,
+    train: usize,
+    test: usize,
+    training: BTreeMap<String, TrainingReport>,
+    /// By sort of question, and all together under `all`.
+    evaluation: BTreeMap<String, Evaluation>,
+}
+
+#[derive(Debug, Serialize)]
+struct Shown {
+    model: String,
+    worlds: Vec<Learned>,
+    work: RealWork,
+    seconds: f64,
+}
+
+pub(crate) async fn questions(
+    arguments: QuestionsArguments,
+    mut config: Config,
+    output: Output,
+) -> Result<()> {
+    let file = model_of(&config, &arguments.model, output)?;
+    let local = LocalSettings::new(&file);
+    let model = tokio::task::spawn_blocking(move || LocalChat::load(&local)).await??;
+    let settings = QuestionSettings {
+        scoring: AnswerScoring::Choice,
+        ..QuestionSettings::default()
+    };
+    let inner = Arc::new(QuestionExecutor::new(Arc::new(model), None, settings));
+    let executor = Arc::new(RememberingExecutor::new(inner));
+    std::fs::create_dir_all(&arguments.out)
+        .with_context(|| format!("{} can not be made", arguments.out.display()))?;
+    config.directory = std::path::absolute(&arguments.out)?;
+    // A model in this process answers one question at a time.
+    config.executor.concurrency = 2;
+    config.utility.efficiency_weight = 0.0;
+    config.utility.cost_max = 10_000.0;
+    config.retrieval.candidates = 12;
+    config.retrieval.memories_max = 3;
+    config.training.batch = 40;
+    config.training.updates = UpdateRule::Every(40);
+    config.acquisition.acquisition_interval = 40;
+    let started = Instant::now();
+    let mut worlds = Vec::new();
+    for &seed in &arguments.seeds {
+        worlds.push(one_world(&arguments, &config, &executor, seed, output).await?);
+    }
+    let shown = Shown {
+        model: executor.name().to_owned(),
+        worlds,
+        work: executor.work(),
+        seconds: started.elapsed().as_secs_f64(),
+    };
+    output.result(&shown, || told(&shown))
+}
+
+/// Where a model is; says what is read.
+pub(crate) fn model_of(config: &Config, model: &str, output: Output) -> Result<PathBuf> {
+    // From where the command was given, not from where a configuration file is.
+    let here = PathBuf::from(model);
+    let file = if here.exists() {
+        here
+    } else {
+        model_file(config, model)?
+    };
+    output.note(&format!("reading {}", file.display()));
+    Ok(file)
+}
+
+async fn one_world(
+    arguments: &QuestionsArguments,
+    config: &Config,
+    executor: &Arc<RememberingExecutor>,
+    seed: u64,
+    output: Output,
+) -> Result<Learned> {
+    let size = if arguments.small {
+        QuestionWorldSize::SMALL
+    } else {
+        QuestionWorldSize::FULL
+    };
+    let world = QuestionWorld::generate(size, seed);
+    let mut config = config.clone();
+    config.training.seed = seed;
+    let (mut arms, mut training) = (Vec::<Arm>::new(), BTreeMap::new());
+    let mut last = None;
+    for strategy in [Strategy::Random, Strategy::Evsi] {
+        config.acquisition.strategy = strategy;
+        let seeds = world.train.len() / 4;
+        let batches = (world.train.len() - seeds).div_ceil(40).max(1);
+        config.acquisition.probe_budget = arguments.probes / batches;
+        let context = opened(&config, &world, seed, strategy, output).await?;
+        let (first, stream) = world.train.split_at(seeds);
+        let run: Arc<dyn Executor> = Arc::clone(executor) as Arc<dyn Executor>;
+        let trainer = context.trainer("questions", run, first.to_vec(), stream.to_vec())?;
+        let show = Show::new(output);
+        let trained = trainer.train(&|progress| show.take(progress)).await?;
+        show.finish();
+        let held_out = HeldOut::new(&context.texts, &config.retrieval, &world.test).await?;
+        let labels = upliftmem_engine::labels_of(context.store.as_ref(), &context.scope)
+            .await?
+            .remove(executor.name())
+            .unwrap_or_default();
+        if arms.is_empty() {
+            for method in ["none", "random", "bm25", "dense"] {
+                arms.push(held_out.baseline(method, &labels, seed)?);
+            }
+        } else {
+            arms.push(held_out.baseline("per-memory", &labels, seed)?);
+        }
+        arms.push(held_out.searched(&format!("uplift ({strategy})"), trained.scorer.as_ref())?);
+        training.insert(strategy.to_string(), trained.report);
+        last = Some(context);
+    }
+    let mut evaluation = BTreeMap::new();
+    if let Some(context) = last {
+        context
+            .store
+            .put_tasks(&context.scope, world.test.clone())
+            .await?;
+        let rollouts = context.rollouts(Arc::clone(executor) as Arc<dyn Executor>)?;
+        let show = Show::new(output);
+        for sort in std::iter::once("all").chain(SORTS.map(|(sort, _)| sort)) {
+            let tasks: Vec<Task> = world
+                .test
+                .iter()
+                .filter(|task| sort == "all" || sort_of(task) == sort)
+                .cloned()
+                .collect();
+            let seeds = Seeds::new("evaluation", seed);
+            let result = evaluate(&rollouts, &seeds, &tasks, &arms, 1, &|progress| {
+                show.take(progress);
+            })
+            .await?;
+            evaluation.insert(sort.to_owned(), result);
+        }
+        show.finish();
+    }
+    Ok(Learned {
+        seed,
+        memories: world.memories.len(),
+        train: world.train.len(),
+        test: world.test.len(),
+        training,
+        evaluation,
+    })
+}
+
+/// A fresh store with the world's memories.
+async fn opened(
+    config: &Config,
+    world: &QuestionWorld,
+    seed: u64,
+    strategy: Strategy,
+    output: Output,
+) -> Result<Context> {
+    let context = fresh_store(config, &format!("questions-{seed}-{strategy}.db"), output).await?;
+    let memories = world.memories.iter().map(|memory| NewMemory {
+        memory: memory.clone(),
+        ..NewMemory::note(memory.id, "")
+    });
+    let batch = context.texts.with_vectors(memories.collect()).await?;
+    let now = Timestamp::from_millis(1);
+    context.store.add_memories(&context.scope, now, batch).await?;
+    Ok(context)
+}
+
+/// An empty store in place of what may be there.
+pub(crate) async fn fresh_store(config: &Config, name: &str, output: Output) -> Result<Context> {
+    let mut config = config.clone();
+    config.store.location = name.to_owned();
+    remove_store(&config.directory.join(name))?;
+    open_store(&config, true).await?;
+    Context::open(config, output).await
+}
+
+fn remove_store(file: &Path) -> Result<()> {
+    for suffix in ["", "-wal", "-shm"] {
+        let old = PathBuf::from(format!("{}{suffix}", file.display()));
+        if old.exists() {
+            std::fs::remove_file(&old).with_context(|| format!("{} can not be replaced", old.display()))?;
+        }
+    }
+    Ok(())
+}
+
+fn told(shown: &Shown) -> String {
+    let mut text = String::new();
+    for world in &shown.worlds {
+        text += &strong(&format!(
+            "World {}: {} memories, {} questions to learn from, {} held out",
+            world.seed, world.memories, world.train, world.test
+        ));
+        text.push('\n');
+        for (strategy, report) in &world.training {
+            let line = |name: &str| report.ledger.get(name).map_or(0, |line| line.executions);
+            text += &format!(
+                "{strategy}: {} references, {} retrievals, {} probes\n",
+                line("reference"),
+                line("retrieval"),
+                line("probe")
+            );
+        }
+        for (sort, what) in std::iter::once(("all", "all questions")).chain(SORTS) {
+            if let Some(evaluation) = world.evaluation.get(sort) {
+                text += &format!("\n{}\n{}\n", strong(what), table(evaluation));
+            }
+        }
+        text.push('\n');
+    }
+    let work = json!(shown.work);
+    text + &format!("{} really did: {work} in {:.0} s", shown.model, shown.seconds)
+}
