@@ -24,11 +24,11 @@ pub mod learning;
 mod lexical;
 pub mod lm;
 pub mod protocol;
+pub mod questions;
 pub mod suite;
 pub mod systems;
 pub mod tables;
 pub mod webshop;
-pub mod questions;
 mod world_executor;
 pub mod worlds;
 

@@ -134,6 +134,7 @@ impl UpliftRun {
             run: name.clone(),
             seed_tasks: seed_tasks.to_vec(),
             stream: stream.to_vec(),
+            writing: None,
         };
         let on_event = Arc::clone(&bench.on_event);
         let trained = trainer

@@ -405,7 +405,9 @@ impl Running<'_> {
         for memory in store.memories(scope, admitted).await? {
             let ours = memory.quarantine_reason.as_deref() == Some(REASON);
             if memory.status == MemoryStatus::Quarantined && ours {
-                store.release_memory(scope, memory.memory.id).await?;
+                store
+                    .release_memory(scope, Timestamp::now(), memory.memory.id)
+                    .await?;
             }
         }
         Ok(())
