@@ -19,20 +19,17 @@
 
 pub mod alfworld;
 pub mod baselines;
+pub mod bigcodebench;
 pub mod figures;
 pub mod learning;
 mod lexical;
 pub mod lm;
+pub mod memsyco;
 pub mod protocol;
 pub mod questions;
 pub mod suite;
 pub mod systems;
 pub mod tables;
-pub mod bigcodebench;
-pub mod learning;
-mod lexical;
-pub mod lm;
-pub mod memsyco;
 pub mod webshop;
 mod world_executor;
 pub mod worlds;

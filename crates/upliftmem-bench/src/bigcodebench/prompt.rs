@@ -52,7 +52,7 @@ mod tests {
     #[test]
     fn the_block_with_the_function_is_taken() {
         let check = |answer: &str, expected: &str| {
-            assert_eq!(solution_of(answer, "task_func"), expected, "{answer:?}")
+            assert_eq!(solution_of(answer, "task_func"), expected, "{answer:?}");
         };
         check(
             "```python\ndef task_func():\n    pass\n```\n",

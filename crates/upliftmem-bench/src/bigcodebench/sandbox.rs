@@ -225,7 +225,7 @@ impl PythonSandbox {
         let answer = converse(&mut child.0, job.to_string().into_bytes(), self.limits.time)?;
         drop(child);
         let time = started.elapsed();
-        let Some((report, complaint)) = answer else {
+        let Some(Said { report, complaint }) = answer else {
             return Ok(TestReport {
                 cases: Vec::new(),
                 broken: Some(format!("not done after {} s", self.limits.time.as_secs_f64())),
@@ -285,12 +285,14 @@ impl Drop for Group {
     }
 }
 
+/// What a child has written: its report, and what it complained of.
+struct Said {
+    report: Vec<u8>,
+    complaint: Vec<u8>,
+}
+
 /// Gives the job, and takes the report and the complaints; none if time runs out.
-fn converse(
-    child: &mut Child,
-    job: Vec<u8>,
-    time: Duration,
-) -> Result<Option<(Vec<u8>, Vec<u8>)>, SandboxError> {
+fn converse(child: &mut Child, job: Vec<u8>, time: Duration) -> Result<Option<Said>, SandboxError> {
     let no_pipe = || SandboxError::NoReport("a pipe is missing".to_owned());
     let mut stdin = child.stdin.take().ok_or_else(no_pipe)?;
     let stdout = child.stdout.take().ok_or_else(no_pipe)?;
@@ -320,5 +322,5 @@ fn converse(
             Err(_) => return Ok(None),
         }
     }
-    Ok(Some((report, complaint)))
+    Ok(Some(Said { report, complaint }))
 }

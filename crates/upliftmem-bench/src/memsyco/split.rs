@@ -7,7 +7,7 @@ use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 
-use super::data::{Instance, Scenario};
+use super::data::{DialogueTurn, Instance, Scenario};
 
 /// The paper's seed.
 pub const SPLIT_SEED: u64 = 42;
@@ -78,7 +78,7 @@ fn groups(instances: &[Instance]) -> Vec<Vec<usize>> {
             .dialogue
             .iter()
             .take(SHARED_TURNS)
-            .map(|turn| turn.as_memory())
+            .map(DialogueTurn::as_memory)
             .collect();
         by_beginning.entry(beginning).or_default().push(position);
     }

@@ -10,7 +10,7 @@ use super::session::Session;
 use super::shop::Shop;
 
 /// Actions of an episode in the paper's evaluation.
-pub const ACTIONS_MAX: u32 = 15;
+pub const ACTIONS_MAX: usize = 15;
 
 /// How a search is written in the list of actions.
 const SEARCH: &str = "search[keywords]";
@@ -22,8 +22,8 @@ const SEARCH: &str = "search[keywords]";
 #[derive(Clone, Debug)]
 pub struct WebShop {
     shop: Arc<Shop>,
-    actions_max: u32,
-    running: Option<(Session, u32)>,
+    actions_max: usize,
+    running: Option<(Session, usize)>,
 }
 
 impl WebShop {
@@ -39,7 +39,7 @@ impl WebShop {
 
     /// The same with another number of actions after which an episode ends.
     #[must_use]
-    pub fn with_actions_max(mut self, actions_max: u32) -> Self {
+    pub fn with_actions_max(mut self, actions_max: usize) -> Self {
         self.actions_max = actions_max;
         self
     }

@@ -29,7 +29,7 @@ pub(super) struct EnvironmentArguments {
     split: Vec<SplitName>,
     /// Actions after which an episode ends [default: 30 in ALFWorld, 15 in WebShop].
     #[arg(long, value_name = "N")]
-    actions_max: Option<u32>,
+    actions_max: Option<usize>,
     /// Lists the tasks as JSON Lines and serves nothing.
     #[arg(long)]
     tasks: bool,
