@@ -19,9 +19,11 @@
 
 pub mod alfworld;
 pub mod baselines;
+pub mod bigcodebench;
 pub mod learning;
 mod lexical;
 pub mod lm;
+pub mod memsyco;
 pub mod webshop;
 mod world_executor;
 pub mod worlds;

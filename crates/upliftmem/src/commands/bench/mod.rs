@@ -1,5 +1,6 @@
 //! `bench`: measurements that anyone can repeat.
 
+mod environment;
 mod lm;
 mod serve;
 
@@ -16,6 +17,8 @@ pub(crate) struct BenchArguments {
 
 #[derive(Debug, Subcommand)]
 enum What {
+    /// Serve an environment to other agents over standard input and output.
+    Env(environment::EnvironmentArguments),
     /// The language-model scorer: tokens a second, memory, one retrieval.
     Scorer(lm::ScorerArguments),
     /// Train an adapter on a world with text, and rank sets before and after.
@@ -26,6 +29,9 @@ enum What {
 
 pub(crate) async fn bench(arguments: BenchArguments, config: Config, output: Output) -> Result<()> {
     match arguments.what {
+        What::Env(arguments) => {
+            tokio::task::spawn_blocking(move || environment::environment(&arguments)).await?
+        }
         What::Scorer(arguments) => {
             tokio::task::spawn_blocking(move || lm::scorer(&arguments, output)).await?
         }
