@@ -18,7 +18,7 @@ fn benchmark() -> Option<Benchmark> {
     let folder = std::env::var_os("UPLIFTMEM_BENCH_DIR").map(|data| PathBuf::from(data).join("bigcodebench"));
     let folder = folder.filter(|folder| folder.is_dir());
     if folder.is_none() {
-        skipped("UPLIFTMEM_BENCH_DIR does not name a folder with `bigcodebench` in it");
+        skipped::<()>("UPLIFTMEM_BENCH_DIR does not name a folder with `bigcodebench` in it");
     }
     Some(Benchmark::load(folder?).unwrap())
 }
