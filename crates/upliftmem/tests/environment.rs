@@ -1,5 +1,5 @@
 //! `bench env` over a pipe: the games of the data folder, or none where there is no data.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::print_stderr)]
 
 mod support;
 
