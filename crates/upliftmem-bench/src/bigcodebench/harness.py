@@ -94,14 +94,14 @@ def hide_disk(job):
     for device in DEVICES:
         write(f"{root}/dev/{device}", "")
         mount(f"/dev/{device}", f"{root}/dev/{device}", None, MS_BIND)
-    for folder in ["/tmp", "/home", "/proc", "/var/tmp", "/dev/shm"]:
+    for folder in ["/tmp", "/box", "/proc", "/var/tmp", "/dev/shm"]:
         os.makedirs(root + folder, exist_ok=True)
         os.chmod(root + folder, 0o1777)
     mount("proc", root + "/proc", "proc", MS_NOSUID | MS_NODEV)
     os.chroot(root)
-    os.makedirs("/home/work", exist_ok=True)
-    os.chmod("/home/work", 0o777)
-    os.chdir("/home/work")
+    os.makedirs("/box", exist_ok=True)
+    os.chmod("/box", 0o777)
+    os.chdir("/box")
 
 
 def give_up_rights(was_root, granted):
