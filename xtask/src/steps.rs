@@ -92,7 +92,7 @@ pub(crate) const SLOW: &[Step] = &[
 fn test(_root: &Path) -> Result<(), String> {
     let server = postgres::start().map_err(|problem| format!("no PostgreSQL to test against: {problem}"))?;
     run_command(
-        "cargo test --workspace",
+        "cargo test --workspace --no-fail-fast",
         &[("UPLIFTMEM_TEST_POSTGRES", &server.url)],
     )
 }
