@@ -14,6 +14,10 @@ use upliftmem_bench::bigcodebench::{
 /// Reference solutions that are run: every so many of those that need the standard library only.
 const EVERY: usize = 8;
 
+/// Reference solutions that are not run here: one goes through all orders of ten numbers, one asks a name server, of which
+/// the sandbox has none, and one waits for a minute.
+const LEFT_OUT: [&str; 3] = ["BigCodeBench/0", "BigCodeBench/314", "BigCodeBench/1104"];
+
 fn benchmark() -> Option<Benchmark> {
     let folder = std::env::var_os("UPLIFTMEM_BENCH_DIR").map(|data| PathBuf::from(data).join("bigcodebench"));
     let folder = folder.filter(|folder| folder.is_dir());
@@ -86,8 +90,10 @@ fn reference_solutions_pass() {
         .iter()
         .filter(|task| task.is_standard_library_only());
     let (mut passed, mut failed, mut lacking) = (0, Vec::new(), 0);
-    // The first takes minutes: it goes through all orders of ten numbers.
     for task in tasks.skip(1).step_by(EVERY) {
+        if LEFT_OUT.contains(&task.task_id.as_str()) {
+            continue;
+        }
         let report = sandbox.run(&task.reference_solution(), &task.test).unwrap();
         let why = report.broken.clone().unwrap_or_default();
         if report.has_passed() {

@@ -265,7 +265,8 @@ mod tests {
             let mut letters: Vec<char> = word.chars().collect();
             stem(&mut letters);
         }
-        check("crèmes", "crème".strip_suffix('e').unwrap_or_default());
+        // Letters beyond English are consonants, as in Lucene: nothing before the last e is a syllable, so it stays.
+        check("crèmes", "crème");
         check("ies", "i");
     }
 }

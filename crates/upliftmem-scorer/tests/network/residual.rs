@@ -7,7 +7,7 @@ use upliftmem_scorer::{
     Ask, CompactSettings, Label, NetworkSettings, ResidualUpdate, SetScorer, TrainerSettings, train_residual,
 };
 
-use crate::world::{corpus, memories, set, task_id};
+use crate::world::{corpus, memories, memory_id, set, task_id};
 
 /// Utilities of random sets; every third label is a reference.
 fn utilities(rounds: usize, utility: impl Fn(&MemorySet) -> f64) -> Vec<Label> {
@@ -52,7 +52,9 @@ fn train(labels: &[Label]) -> ResidualUpdate {
 
 #[test]
 fn what_the_compact_scorer_explains_needs_no_network() {
-    let labels = utilities(240, |set| 0.4 + 0.1 * f64::from(u8::from(set.len() > 1)));
+    let labels = utilities(240, |set| {
+        0.4 + 0.1 * f64::from(u8::from(set.contains(memory_id(0))))
+    });
     let update = train(&labels);
     let decision = &update.decision;
     assert_eq!(
