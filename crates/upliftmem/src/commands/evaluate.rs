@@ -203,7 +203,7 @@ pub(crate) fn table(evaluation: &Evaluation) -> String {
     ]);
     for arm in &evaluation.arms {
         let interval = arm.interval.map_or_else(String::new, |interval| {
-            format!("[{:+.2}, {:+.2}]", interval.low, interval.high)
+            format!("[{:+.2},{:+.2}]", interval.low, interval.high)
         });
         table.row(vec![
             arm.name.clone(),
