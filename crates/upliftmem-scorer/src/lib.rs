@@ -17,6 +17,7 @@ mod losses;
 pub mod models;
 mod network;
 mod scorer;
+mod service;
 mod trainer;
 
 pub use compact::{

@@ -12,7 +12,7 @@ use upliftmem_bench::{
     WorldExecutor,
     worlds::{World, WorldKind},
 };
-use upliftmem_core::Task;
+use upliftmem_core::{Memory, Task};
 use upliftmem_engine::{
     BelievingScorer, Error as EngineError, Labelled, Live, LiveSettings, Pause, ReferencePolicy, Retriever,
     Rollouts, Texts, Trainer, Writing, active_scorer, labels_of,
@@ -22,7 +22,8 @@ use upliftmem_scorer::{
     models::{ModelLibrary, open_directory},
 };
 use upliftmem_store::{
-    Error as StoreError, PostgresPlace, Scope, SqlitePlace, Store, StoreLimits, open_postgres, open_sqlite,
+    Error as StoreError, NewMemory, PostgresPlace, Scope, SqlitePlace, Store, StoreLimits, Timestamp,
+    open_postgres, open_sqlite,
 };
 
 use crate::{
@@ -62,6 +63,33 @@ impl Context {
             texts,
             embedder,
         })
+    }
+
+    /// An empty store of this name, in place of what may be there.
+    pub(crate) async fn fresh(mut config: Config, name: &str, output: Output) -> Result<Self> {
+        name.clone_into(&mut config.store.location);
+        let file = config.directory.join(name);
+        for suffix in ["", "-wal", "-shm"] {
+            let old = PathBuf::from(format!("{}{suffix}", file.display()));
+            if old.exists() {
+                std::fs::remove_file(&old)
+                    .with_context(|| format!("{} can not be replaced", old.display()))?;
+            }
+        }
+        open_store(&config, true).await?;
+        Self::open(config, output).await
+    }
+
+    /// Adds memories with their vectors, at a fixed time: the same store every time.
+    pub(crate) async fn fill(&self, memories: &[Memory]) -> Result<()> {
+        let new = memories.iter().map(|memory| NewMemory {
+            memory: memory.clone(),
+            ..NewMemory::note(memory.id, "")
+        });
+        let batch = self.texts.with_vectors(new.collect()).await?;
+        let now = Timestamp::from_millis(1);
+        self.store.add_memories(&self.scope, now, batch).await?;
+        Ok(())
     }
 
     /// [`Self::open`] for what runs for long: a database server that is away is waited for.

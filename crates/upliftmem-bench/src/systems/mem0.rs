@@ -92,8 +92,7 @@ impl MemorySystem for Mem0 {
     }
 
     fn retrieve(&self, query: &Query<'_>, count: usize) -> Vec<usize> {
-        let nearest = self.0.nearest(query.embedding, count, |_| true);
-        nearest.into_iter().map(|(place, _)| place).collect()
+        self.0.found(query.embedding, count)
     }
 }
 

@@ -71,6 +71,12 @@ impl Shelf {
         self.keys[place] = key;
     }
 
+    /// The places of the nearest texts, nearest first.
+    pub fn found(&self, query: &Embedding, count: usize) -> Vec<usize> {
+        let nearest = self.nearest(query, count, |_| true);
+        nearest.into_iter().map(|(place, _)| place).collect()
+    }
+
     /// The nearest texts with their similarity, nearest first; of equals the older first. `may` says which count.
     pub fn nearest(&self, query: &Embedding, count: usize, may: impl Fn(usize) -> bool) -> Vec<(usize, f64)> {
         let mut ranked: Vec<(usize, f64)> = (0..self.keys.len())

@@ -1,22 +1,19 @@
 //! Vectors from a server that speaks the embeddings endpoint of OpenAI.
 
-use std::{
-    thread,
-    time::{Duration, Instant},
-};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use upliftmem_core::InvalidInput;
-use ureq::Agent;
 
 use super::{Embedder, EmbedderError, Generation, Result, blank, head};
-use crate::Embedding;
+use crate::{
+    Embedding,
+    service::{Patience, Service},
+};
 
 /// Bytes of an answer that are read before it is refused.
 const ANSWER_BYTES_MAX: u64 = 256 << 20;
-/// Characters of an error answer that are shown.
-const SHOWN_MAX: usize = 300;
 
 /// Where the server is and how patient we are with it.
 #[derive(Clone)]
@@ -64,8 +61,7 @@ impl HttpSettings {
 /// A model behind `POST {base_url}/embeddings`.
 pub struct HttpEmbedder {
     settings: HttpSettings,
-    url: String,
-    agent: Agent,
+    service: Service,
     generation: Generation,
 }
 
@@ -89,12 +85,6 @@ struct AnswerRow {
     embedding: Vec<f32>,
 }
 
-/// Why a request failed, and whether to try again.
-enum Failure {
-    Final(String),
-    Passing { problem: String, wait: Option<Duration> },
-}
-
 impl HttpEmbedder {
     /// Asks the server for one vector to learn how many entries it has.
     ///
@@ -110,17 +100,18 @@ impl HttpEmbedder {
             .map(ureq::Proxy::new)
             .transpose()
             .map_err(|error| InvalidInput::new("proxy", error))?;
-        let agent = Agent::config_builder()
-            .timeout_global(Some(settings.timeout))
-            .http_status_as_error(false)
-            .proxy(proxy)
-            .build()
-            .new_agent();
+        let url = format!("{}/embeddings", settings.base_url.trim_end_matches('/'));
+        let patience = Patience {
+            timeout: settings.timeout,
+            retries: settings.retries,
+            backoff: settings.backoff,
+            backoff_max: settings.backoff_max,
+            answer_bytes_max: ANSWER_BYTES_MAX,
+        };
         let mut embedder = Self {
-            url: format!("{}/embeddings", settings.base_url.trim_end_matches('/')),
+            service: Service::new(url, settings.key.clone(), proxy, patience),
             generation: Generation::new(settings.model.clone(), 0, Sha256::new()),
             settings,
-            agent,
         };
         let dimension = embedder.request(&["dimension"])?[0].dimension();
         let method = Sha256::new_with_prefix(format!("http 1 {} {dimension}", embedder.settings.model));
@@ -128,83 +119,20 @@ impl HttpEmbedder {
         Ok(embedder)
     }
 
-    /// One request, repeated while it makes sense.
     fn request(&self, texts: &[&str]) -> Result<Vec<Embedding>> {
-        let mut backoff = self.settings.backoff;
-        let started = Instant::now();
-        for attempt in 0.. {
-            let (problem, wait) = match self.attempt(texts) {
-                Ok(vectors) => return Ok(vectors),
-                Err(Failure::Final(problem)) => return Err(self.error(problem)),
-                Err(Failure::Passing { problem, wait }) => (problem, wait),
-            };
-            let longest = self.settings.backoff_max;
-            if attempt >= self.settings.retries {
-                let seconds = started.elapsed().as_secs_f64();
-                return Err(self.error(format_args!(
-                    "{problem}; gave up after {} attempts in {seconds:.1} s",
-                    attempt + 1
-                )));
-            }
-            if let Some(wait) = wait.filter(|&wait| wait > longest) {
-                return Err(self.error(format_args!(
-                    "{problem}; the server asks to wait {} s, the limit is {} s; try later",
-                    wait.as_secs(),
-                    longest.as_secs_f64()
-                )));
-            }
-            thread::sleep(wait.unwrap_or(backoff.min(longest)));
-            backoff = backoff.saturating_mul(2);
-        }
-        unreachable!("the loop has no end but its returns")
-    }
-
-    fn attempt(&self, texts: &[&str]) -> Result<Vec<Embedding>, Failure> {
         let question = Question {
             model: &self.settings.model,
             input: texts,
             encoding_format: "float",
             dimensions: self.settings.dimensions,
         };
-        let body = serde_json::to_vec(&question).map_err(|error| Failure::Final(error.to_string()))?;
-        let mut request = self.agent.post(&self.url).content_type("application/json");
-        if let Some(key) = &self.settings.key {
-            request = request.header("authorization", format!("Bearer {key}"));
-        }
-        let passing = |error: ureq::Error| Failure::Passing {
-            problem: error.to_string(),
-            wait: None,
-        };
-        let mut response = request.send(&body).map_err(|error| match error {
-            ureq::Error::BadUri(_) | ureq::Error::Http(_) => Failure::Final(error.to_string()),
-            other => passing(other),
-        })?;
-        let status = response.status();
-        let wait = response
-            .headers()
-            .get("retry-after")
-            .and_then(|value| value.to_str().ok()?.trim().parse().ok())
-            .map(Duration::from_secs);
-        let body = response
-            .body_mut()
-            .with_config()
-            .limit(ANSWER_BYTES_MAX)
-            .read_to_vec()
-            .map_err(passing)?;
-        if status.is_success() {
-            return self.vectors(&body, texts.len()).map_err(Failure::Final);
-        }
-        let shown: String = String::from_utf8_lossy(&body)
-            .trim()
-            .chars()
-            .take(SHOWN_MAX)
-            .collect();
-        let problem = format!("answered {status}: {shown}");
-        if status.as_u16() == 429 || status.is_server_error() {
-            Err(Failure::Passing { problem, wait })
-        } else {
-            Err(Failure::Final(problem))
-        }
+        let answer = self
+            .service
+            .ask(&question, |body| self.vectors(body, texts.len()));
+        answer.map_err(|problem| EmbedderError::Service {
+            url: self.service.url.clone(),
+            problem,
+        })
     }
 
     /// The answer's vectors in the order of the texts, if it has exactly one of the right length for each.
@@ -234,13 +162,6 @@ impl HttpEmbedder {
                 Embedding::new(&row.embedding).map_err(|error| error.to_string())
             })
             .collect()
-    }
-
-    fn error(&self, problem: impl std::fmt::Display) -> EmbedderError {
-        EmbedderError::Service {
-            url: self.url.clone(),
-            problem: problem.to_string(),
-        }
     }
 }
 

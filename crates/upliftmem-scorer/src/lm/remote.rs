@@ -3,15 +3,10 @@
 //! The server gets the same prompt in two halves that it joins, and answers with the probability of yes (or the margin
 //! itself); calibration is done here.
 
-use std::{
-    collections::BTreeMap,
-    thread,
-    time::{Duration, Instant},
-};
+use std::{collections::BTreeMap, time::Duration};
 
 use serde::{Deserialize, Serialize};
 use upliftmem_core::{MemoryId, MemorySet};
-use ureq::Agent;
 
 use super::{
     Calibration,
@@ -20,12 +15,11 @@ use super::{
 use crate::{
     Ask, MemoryInput, ScorerVersion, Scores, SetScorer, TaskInput, TaskScorer,
     error::{Result, ScorerError, invalid},
+    service::{Patience, Service},
 };
 
 /// Bytes of an answer that are read before it is refused.
 const ANSWER_BYTES_MAX: u64 = 64 << 20;
-/// Characters of an error answer that are shown.
-const SHOWN_MAX: usize = 300;
 /// Probabilities nearer to 0 or 1 than this say no more in single precision.
 const PROBABILITY_EDGE: f64 = 1e-7;
 
@@ -88,7 +82,7 @@ pub struct RemoteScorer {
     version: ScorerVersion,
     settings: RemoteSettings,
     calibration: Calibration,
-    agent: Agent,
+    service: Service,
 }
 
 #[derive(Serialize)]
@@ -109,12 +103,6 @@ struct AnswerRow {
     score: f64,
 }
 
-/// Why a request failed, and whether to try again.
-enum Failure {
-    Final(String),
-    Passing { problem: String, wait: Option<Duration> },
-}
-
 impl RemoteScorer {
     /// A scorer that asks this server. Nothing is sent yet.
     pub fn new(version: ScorerVersion, settings: RemoteSettings, calibration: Calibration) -> Result<Self> {
@@ -124,110 +112,37 @@ impl RemoteScorer {
                 "0 sets a request is too few; 32 is usual",
             ));
         }
-        let agent = Agent::config_builder()
-            .timeout_global(Some(settings.timeout))
-            .http_status_as_error(false)
-            .proxy(None)
-            .build()
-            .new_agent();
+        let patience = Patience {
+            timeout: settings.timeout,
+            retries: settings.retries,
+            backoff: settings.backoff,
+            backoff_max: settings.backoff_max,
+            answer_bytes_max: ANSWER_BYTES_MAX,
+        };
         Ok(Self {
             version,
+            service: Service::new(settings.url.clone(), settings.key.clone(), None, patience),
             settings,
             calibration,
-            agent,
         })
     }
 
-    fn error(&self, problem: impl std::fmt::Display) -> ScorerError {
-        ScorerError::Service {
-            url: self.settings.url.clone(),
-            problem: problem.to_string(),
-        }
-    }
-
-    /// The margins of documents for one query, one request at a time, each repeated while it makes sense.
+    /// The margins of documents for one query, in requests of the size that is allowed.
     fn margins(&self, query: &str, documents: &[String]) -> Result<Vec<f64>> {
         let mut margins = Vec::with_capacity(documents.len());
         for part in documents.chunks(self.settings.batch_size) {
-            let mut backoff = self.settings.backoff;
-            let started = Instant::now();
-            let mut attempts = 0;
-            let found = loop {
-                attempts += 1;
-                let (problem, wait) = match self.attempt(query, part) {
-                    Ok(found) => break found,
-                    Err(Failure::Final(problem)) => return Err(self.error(problem)),
-                    Err(Failure::Passing { problem, wait }) => (problem, wait),
-                };
-                if attempts > self.settings.retries {
-                    let seconds = started.elapsed().as_secs_f64();
-                    return Err(self.error(format_args!(
-                        "{problem}; gave up after {attempts} attempts in {seconds:.1} s"
-                    )));
-                }
-                let longest = self.settings.backoff_max;
-                if let Some(wait) = wait.filter(|&wait| wait > longest) {
-                    return Err(self.error(format_args!(
-                        "{problem}; the server asks to wait {} s, the limit is {} s; try later",
-                        wait.as_secs(),
-                        longest.as_secs_f64()
-                    )));
-                }
-                thread::sleep(wait.unwrap_or(backoff.min(longest)));
-                backoff = backoff.saturating_mul(2);
+            let question = Question {
+                model: &self.settings.model,
+                text_1: query,
+                text_2: part,
             };
-            margins.extend(found);
+            let answer = self.service.ask(&question, |body| self.read(body, part.len()));
+            margins.extend(answer.map_err(|problem| ScorerError::Service {
+                url: self.service.url.clone(),
+                problem,
+            })?);
         }
         Ok(margins)
-    }
-
-    fn attempt(&self, query: &str, documents: &[String]) -> Result<Vec<f64>, Failure> {
-        let question = Question {
-            model: &self.settings.model,
-            text_1: query,
-            text_2: documents,
-        };
-        let body = serde_json::to_vec(&question).map_err(|error| Failure::Final(error.to_string()))?;
-        let mut request = self
-            .agent
-            .post(&self.settings.url)
-            .content_type("application/json");
-        if let Some(key) = &self.settings.key {
-            request = request.header("authorization", format!("Bearer {key}"));
-        }
-        let passing = |error: ureq::Error| Failure::Passing {
-            problem: error.to_string(),
-            wait: None,
-        };
-        let mut response = request.send(&body).map_err(|error| match error {
-            ureq::Error::BadUri(_) | ureq::Error::Http(_) => Failure::Final(error.to_string()),
-            other => passing(other),
-        })?;
-        let status = response.status();
-        let wait = response
-            .headers()
-            .get("retry-after")
-            .and_then(|value| value.to_str().ok()?.trim().parse().ok())
-            .map(Duration::from_secs);
-        let body = response
-            .body_mut()
-            .with_config()
-            .limit(ANSWER_BYTES_MAX)
-            .read_to_vec()
-            .map_err(passing)?;
-        if status.is_success() {
-            return self.read(&body, documents.len()).map_err(Failure::Final);
-        }
-        let shown: String = String::from_utf8_lossy(&body)
-            .trim()
-            .chars()
-            .take(SHOWN_MAX)
-            .collect();
-        let problem = format!("status {}: {shown}", status.as_u16());
-        if status.as_u16() == 429 || status.is_server_error() {
-            return Err(Failure::Passing { problem, wait });
-        }
-        Err(Failure::Final(problem))
     }
 
     /// One margin for each document, in order, whatever order the answer has.

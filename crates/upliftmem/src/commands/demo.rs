@@ -13,7 +13,6 @@ use upliftmem_core::{MemoryId, MemorySet, Task, UpdateRule};
 use upliftmem_engine::{
     Arm, Evaluation, RetrievalRequest, Retriever, Seeds, Strategy, TrainingReport, evaluate,
 };
-use upliftmem_store::{NewMemory, Timestamp};
 
 use super::{
     evaluate::{HeldOut, table},
@@ -22,7 +21,7 @@ use super::{
 };
 use crate::{
     config::{Config, ExecutorKind},
-    context::{Context, open_store},
+    context::Context,
     output::{Output, cut, signed, strong},
 };
 
@@ -151,24 +150,8 @@ pub(crate) async fn demo(arguments: DemoArguments, mut config: Config, output: O
 
 /// A fresh store with the world's memories.
 async fn opened(config: &Config, world: &World, strategy: Strategy, output: Output) -> Result<Context> {
-    let mut config = config.clone();
-    config.store.location = format!("{strategy}.db");
-    let file = config.directory.join(&config.store.location);
-    for suffix in ["", "-wal", "-shm"] {
-        let old = PathBuf::from(format!("{}{suffix}", file.display()));
-        if old.exists() {
-            std::fs::remove_file(&old).with_context(|| format!("{} can not be replaced", old.display()))?;
-        }
-    }
-    open_store(&config, true).await?;
-    let context = Context::open(config, output).await?;
-    let memories = world.memories().iter().map(|memory| NewMemory {
-        memory: memory.clone(),
-        ..NewMemory::note(memory.id, "")
-    });
-    let batch = context.texts.with_vectors(memories.collect()).await?;
-    let now = Timestamp::from_millis(1);
-    context.store.add_memories(&context.scope, now, batch).await?;
+    let context = Context::fresh(config.clone(), &format!("{strategy}.db"), output).await?;
+    context.fill(world.memories()).await?;
     Ok(context)
 }
 
@@ -235,7 +218,7 @@ async fn explain_some(retriever: &Retriever, world: &World) -> Result<Vec<Explai
                 "it abstains: the agent does well alone",
             ),
             (
-                set.len() == 2,
+                set.len() == 2 && truth > 0.0 && alone.iter().all(|&value| value < truth),
                 synergy,
                 "two memories that do more together than each alone",
             ),

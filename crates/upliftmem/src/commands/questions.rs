@@ -13,12 +13,11 @@ use serde::Serialize;
 use serde_json::json;
 use upliftmem_agent::{
     AnswerScoring, Executor, QuestionExecutor, QuestionSettings,
-    chat::{LocalChat, LocalSettings},
+    chat::{ChatModel, LocalChat, LocalSettings},
 };
 use upliftmem_bench::questions::{QuestionWorld, QuestionWorldSize, RealWork, RememberingExecutor, sort_of};
 use upliftmem_core::{Task, UpdateRule};
 use upliftmem_engine::{Arm, Evaluation, Seeds, Strategy, TrainingReport, evaluate};
-use upliftmem_store::{NewMemory, Timestamp};
 
 use super::{
     evaluate::{HeldOut, table},
@@ -26,7 +25,7 @@ use super::{
 };
 use crate::{
     config::Config,
-    context::{Context, model_file, open_store},
+    context::{Context, model_file},
     output::{Output, strong},
 };
 
@@ -89,29 +88,44 @@ struct Shown {
     seconds: f64,
 }
 
-pub(crate) async fn questions(
-    arguments: QuestionsArguments,
-    mut config: Config,
-    output: Output,
-) -> Result<()> {
-    let file = model_of(&config, &arguments.model, output)?;
-    let local = LocalSettings::new(&file);
-    let model = tokio::task::spawn_blocking(move || LocalChat::load(&local)).await??;
-    let settings = QuestionSettings {
-        scoring: AnswerScoring::Choice,
-        ..QuestionSettings::default()
-    };
-    let inner = Arc::new(QuestionExecutor::new(Arc::new(model), None, settings));
-    let executor = Arc::new(RememberingExecutor::new(inner));
-    std::fs::create_dir_all(&arguments.out)
-        .with_context(|| format!("{} can not be made", arguments.out.display()))?;
-    config.directory = std::path::absolute(&arguments.out)?;
-    // A model in this process answers one question at a time.
-    config.executor.concurrency = 2;
-    config.utility.efficiency_weight = 0.0;
-    config.utility.cost_max = 10_000.0;
-    config.retrieval.candidates = 12;
-    config.retrieval.memories_max = 3;
+/// A model in this process that answers questions, and the settings that suit it.
+pub(crate) struct Answerer {
+    pub(crate) model: Arc<LocalChat>,
+    pub(crate) executor: Arc<RememberingExecutor>,
+    pub(crate) config: Config,
+}
+
+impl Answerer {
+    /// Reads the model; stores go to `out`.
+    pub(crate) async fn new(model: &str, out: &Path, mut config: Config, output: Output) -> Result<Self> {
+        let local = LocalSettings::new(model_of(&config, model, output)?);
+        let model = Arc::new(tokio::task::spawn_blocking(move || LocalChat::load(&local)).await??);
+        let settings = QuestionSettings {
+            scoring: AnswerScoring::Choice,
+            ..QuestionSettings::default()
+        };
+        let chat: Arc<dyn ChatModel> = model.clone();
+        let inner = Arc::new(QuestionExecutor::new(chat, None, settings));
+        std::fs::create_dir_all(out).with_context(|| format!("{} can not be made", out.display()))?;
+        config.directory = std::path::absolute(out)?;
+        // A model in this process answers one question at a time.
+        config.executor.concurrency = 2;
+        config.utility.efficiency_weight = 0.0;
+        config.utility.cost_max = 10_000.0;
+        config.retrieval.candidates = 12;
+        config.retrieval.memories_max = 3;
+        Ok(Self {
+            model,
+            executor: Arc::new(RememberingExecutor::new(inner)),
+            config,
+        })
+    }
+}
+
+pub(crate) async fn questions(arguments: QuestionsArguments, config: Config, output: Output) -> Result<()> {
+    let Answerer {
+        executor, mut config, ..
+    } = Answerer::new(&arguments.model, &arguments.out, config, output).await?;
     config.training.batch = 40;
     config.training.updates = UpdateRule::Every(40);
     config.acquisition.acquisition_interval = 40;
@@ -130,7 +144,7 @@ pub(crate) async fn questions(
 }
 
 /// Where a model is; says what is read.
-pub(crate) fn model_of(config: &Config, model: &str, output: Output) -> Result<PathBuf> {
+fn model_of(config: &Config, model: &str, output: Output) -> Result<PathBuf> {
     // From where the command was given, not from where a configuration file is.
     let here = PathBuf::from(model);
     let file = if here.exists() {
@@ -164,7 +178,9 @@ async fn one_world(
         let seeds = world.train.len() / 4;
         let batches = (world.train.len() - seeds).div_ceil(40).max(1);
         config.acquisition.probe_budget = arguments.probes / batches;
-        let context = opened(&config, &world, seed, strategy, output).await?;
+        let name = format!("questions-{seed}-{strategy}.db");
+        let context = Context::fresh(config.clone(), &name, output).await?;
+        context.fill(&world.memories).await?;
         let (first, stream) = world.train.split_at(seeds);
         let run: Arc<dyn Executor> = Arc::clone(executor) as Arc<dyn Executor>;
         let trainer = context.trainer("questions", run, first.to_vec(), stream.to_vec())?;
@@ -222,43 +238,6 @@ async fn one_world(
 }
 
 /// A fresh store with the world's memories.
-async fn opened(
-    config: &Config,
-    world: &QuestionWorld,
-    seed: u64,
-    strategy: Strategy,
-    output: Output,
-) -> Result<Context> {
-    let context = fresh_store(config, &format!("questions-{seed}-{strategy}.db"), output).await?;
-    let memories = world.memories.iter().map(|memory| NewMemory {
-        memory: memory.clone(),
-        ..NewMemory::note(memory.id, "")
-    });
-    let batch = context.texts.with_vectors(memories.collect()).await?;
-    let now = Timestamp::from_millis(1);
-    context.store.add_memories(&context.scope, now, batch).await?;
-    Ok(context)
-}
-
-/// An empty store in place of what may be there.
-pub(crate) async fn fresh_store(config: &Config, name: &str, output: Output) -> Result<Context> {
-    let mut config = config.clone();
-    config.store.location = name.to_owned();
-    remove_store(&config.directory.join(name))?;
-    open_store(&config, true).await?;
-    Context::open(config, output).await
-}
-
-fn remove_store(file: &Path) -> Result<()> {
-    for suffix in ["", "-wal", "-shm"] {
-        let old = PathBuf::from(format!("{}{suffix}", file.display()));
-        if old.exists() {
-            std::fs::remove_file(&old).with_context(|| format!("{} can not be replaced", old.display()))?;
-        }
-    }
-    Ok(())
-}
-
 fn told(shown: &Shown) -> String {
     let mut text = String::new();
     for world in &shown.worlds {

@@ -95,7 +95,7 @@ struct Scored<'a> {
 /// What can score.
 enum Scorer {
     Lm(LmScorer, String),
-    Remote(RemoteScorer, String),
+    Remote(Box<RemoteScorer>, String),
 }
 
 pub(crate) fn score(arguments: &ScoreArguments, output: Output) -> Result<()> {
@@ -169,7 +169,10 @@ fn open(arguments: &ScoreArguments, output: Output) -> Result<Scorer> {
             };
             let (_, calibration) = calibration_of(None)?;
             let scorer = RemoteScorer::new(ScorerVersion(0), settings, calibration)?;
-            Ok(Scorer::Remote(scorer, format!("remote {model} at {url}")))
+            Ok(Scorer::Remote(
+                Box::new(scorer),
+                format!("remote {model} at {url}"),
+            ))
         }
     }
 }

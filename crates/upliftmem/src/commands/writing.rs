@@ -2,23 +2,19 @@
 
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use clap::Args;
 use serde::Serialize;
 use serde_json::Value;
-use upliftmem_agent::{
-    AnswerScoring, Executor, LlmWriter, QuestionExecutor, QuestionSettings,
-    chat::{ChatModel, LocalChat, LocalSettings, Sampling},
-    prompts::Domain,
-};
-use upliftmem_bench::questions::{QuestionWorld, QuestionWorldSize, RealWork, RememberingExecutor, sort_of};
+use upliftmem_agent::{Executor, LlmWriter, chat::Sampling, prompts::Domain};
+use upliftmem_bench::questions::{QuestionWorld, QuestionWorldSize, RealWork, sort_of};
 use upliftmem_core::{Task, UpdateRule};
 use upliftmem_engine::{Evaluation, Seeds, Strategy, TrainingReport, Writing, WritingSettings, evaluate};
 use upliftmem_store::{EntryKind, JournalEntry, JournalFilter};
 
 use super::{
     evaluate::{HeldOut, table},
-    questions::{fresh_store, model_of},
+    questions::Answerer,
     train::Show,
 };
 use crate::{
@@ -66,25 +62,12 @@ struct Shown {
     work: RealWork,
 }
 
-pub(crate) async fn writing(arguments: WritingArguments, mut config: Config, output: Output) -> Result<()> {
-    let file = model_of(&config, &arguments.model, output)?;
-    let local = LocalSettings::new(&file);
-    let model: Arc<dyn ChatModel> =
-        Arc::new(tokio::task::spawn_blocking(move || LocalChat::load(&local)).await??);
-    let settings = QuestionSettings {
-        scoring: AnswerScoring::Choice,
-        ..QuestionSettings::default()
-    };
-    let inner = Arc::new(QuestionExecutor::new(Arc::clone(&model), None, settings));
-    let executor = Arc::new(RememberingExecutor::new(inner));
-    std::fs::create_dir_all(&arguments.out)
-        .with_context(|| format!("{} can not be made", arguments.out.display()))?;
-    config.directory = std::path::absolute(&arguments.out)?;
-    config.executor.concurrency = 2;
-    config.utility.efficiency_weight = 0.0;
-    config.utility.cost_max = 10_000.0;
-    config.retrieval.candidates = 12;
-    config.retrieval.memories_max = 3;
+pub(crate) async fn writing(arguments: WritingArguments, config: Config, output: Output) -> Result<()> {
+    let Answerer {
+        model,
+        executor,
+        mut config,
+    } = Answerer::new(&arguments.model, &arguments.out, config, output).await?;
     config.training.seed = arguments.seed;
     config.training.batch = 20;
     config.training.updates = UpdateRule::Every(20);
@@ -99,7 +82,7 @@ pub(crate) async fn writing(arguments: WritingArguments, mut config: Config, out
         let private = tasks.iter().filter(|task| sort_of(task) == "private");
         private.cloned().collect()
     };
-    let context = fresh_store(&config, "writing.db", output).await?;
+    let context = Context::fresh(config.clone(), "writing.db", output).await?;
     let run: Arc<dyn Executor> = Arc::clone(&executor) as Arc<dyn Executor>;
     let mut trainer = context.trainer("writing", Arc::clone(&run), Vec::new(), private(&world.train))?;
     let sampling = Sampling {
