@@ -6,6 +6,7 @@
 //! tasks, and an [`Embedder`](upliftmem_scorer::embedder::Embedder).
 
 mod acquire;
+mod batches;
 mod clock;
 mod error;
 mod evaluate;
@@ -27,6 +28,7 @@ mod trends;
 mod work;
 
 pub use acquire::{Chosen, Plan, Scene, plan};
+pub use batches::{Bought, Buyer};
 pub use error::{Error, Result};
 pub use evaluate::{Arm, ArmResult, Evaluation, evaluate};
 pub use live::{

@@ -83,7 +83,7 @@ pub struct Outcomes {
 
 impl Outcomes {
     fn seeds(&self) -> Seeds {
-        Seeds::new("online", 0)
+        Seeds::new(ONLINE, 0)
     }
 
     async fn retrieval(&self, id: RetrievalId) -> Result<RetrievalRecord> {
@@ -230,7 +230,7 @@ impl Outcomes {
         Ok(count)
     }
 
-    fn reference_rollout(&self, task: TaskId) -> Rollout {
+    pub(crate) fn reference_rollout(&self, task: TaskId) -> Rollout {
         self.seeds()
             .rollout(Purpose::Reference, (0, 0), &self.agent, task, &MemorySet::EMPTY)
     }

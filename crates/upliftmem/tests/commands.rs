@@ -105,6 +105,24 @@ fn a_run_trains_explains_itself_and_is_compared() {
     let plan = json(plans.lines().next().unwrap());
     assert_eq!(plan["chosen"].as_array().unwrap().len(), 3);
     assert!(plan["batch_value"].as_f64().unwrap() > 0.0);
+    let bought = json(&succeeds(
+        place,
+        &arguments(&["--json", "probe", "--run", "--budget", "3", "--limit", "12"]),
+    ));
+    for probe in bought["bought"].as_array().unwrap() {
+        assert!(probe["uplift"].is_f64(), "{bought}");
+    }
+    let shown = succeeds(
+        place,
+        &arguments(&["probe", "--run", "--budget", "2", "--limit", "12"]),
+    );
+    assert!(shown.contains("came to"), "{shown}");
+    let error = fails(
+        place,
+        1,
+        &arguments(&["probe", "--run", "--strategy", "evsi,random"]),
+    );
+    assert!(error.contains("--strategy"), "{error}");
     let table = succeeds(place, &arguments(&["eval", "--limit", "15", "--runs", "2"]));
     for method in ["none", "random", "bm25", "dense", "per-memory", "uplift"] {
         assert!(table.lines().any(|line| line.starts_with(method)), "{table}");
@@ -116,7 +134,11 @@ fn a_run_trains_explains_itself_and_is_compared() {
     let report = succeeds(place, &["report"]);
     assert!(report.contains("retrievals against no memory"), "{report}");
     let batches = succeeds(place, &["--json", "list", "batches"]);
-    assert_eq!(batches.lines().count(), 2);
+    assert_eq!(
+        batches.lines().count(),
+        4,
+        "two of the run, two that were bought by hand"
+    );
 }
 
 #[test]

@@ -4,23 +4,20 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use rand::RngExt;
 use serde::Serialize;
-use serde_json::{Map, Value, json};
 use upliftmem_core::{
-    InvalidInput, MemoryId, MemorySet, ProbeBatchId, Purpose, RetrievalPath, Rollout, Task, TaskId,
-    WindowEntry,
+    InvalidInput, MemoryId, ProbeBatchId, Purpose, RetrievalPath, Rollout, Task, TaskId, WindowEntry,
 };
 use upliftmem_store::{
     AfterFailure, EntryKind, Error as StoreError, JournalEntry, JournalFilter, Lease, LeaseRequest,
-    NewTicket, ProbeBatchRecord, ProbeRecord, RetrievalRecord, Timestamp,
+    RetrievalRecord, Timestamp,
 };
 
 use super::LiveScope;
 use crate::{
-    acquire::{Plan, Scene, plan},
+    acquire::{Scene, plan},
+    batches::{self, Batches},
     error::{Error, Result},
-    online::ONLINE,
     scoring::scorer_label,
-    seeds::Seeds,
     settings::Strategy,
 };
 
@@ -59,19 +56,7 @@ pub struct Planned {
     pub tasks: usize,
 }
 
-/// The batches so far.
-#[derive(Default)]
-struct Batches {
-    count: u64,
-    last: u64,
-    record: Option<ProbeBatchRecord>,
-}
-
 impl LiveScope {
-    fn seeds() -> Seeds {
-        Seeds::new("online", 0)
-    }
-
     /// Hands out the next execution that is wanted. If none is and enough was retrieved since the last batch, plans
     /// the next one first.
     pub async fn next_probe(
@@ -173,64 +158,24 @@ impl LiveScope {
         self.plan_window(batches, window, budget, strategy).await
     }
 
-    /// How many batches there are, and the last one.
     async fn batches(&self) -> Result<Batches> {
-        let rows = self.store.limits().page_rows_max;
-        let mut batches = Batches::default();
-        loop {
-            let filter = JournalFilter {
-                kind: Some(EntryKind::ProbeBatch),
-                task: None,
-                after: batches.last,
-            };
-            let page = self.store.list_entries(&self.scope, filter, rows).await?;
-            let whole = page.len() == rows;
-            for found in page {
-                batches.count += 1;
-                batches.last = found.sequence;
-                if let JournalEntry::ProbeBatch(record) = found.entry {
-                    batches.record = Some(record);
-                }
-            }
-            if !whole {
-                return Ok(batches);
-            }
-        }
+        Batches::load(self.store.as_ref(), &self.scope).await
     }
 
     /// Asks for the executions of the last batch again: whoever planned it may have been killed before it did. Those
     /// that were asked for are not asked for twice.
     async fn ask_again(self: &Arc<Self>, batches: &Batches) -> Result<()> {
-        let Some(record) = &batches.record else {
+        let (agent, attempts_max) = (&self.settings.agent, self.settings.attempts_max);
+        let Some((record, tickets)) = batches.last_of_ours(agent, attempts_max) else {
             return Ok(());
         };
-        let wanted = record.probes.iter().map(|probe| (probe.task, probe.set.clone()));
-        let tickets = self.tickets(batches.count, wanted.collect());
-        // A training run's batches have other names; its tickets are its own business.
-        let ours = tickets
-            .iter()
-            .zip(&record.probes)
-            .all(|(ticket, probe)| ticket.rollout.id == probe.rollout);
-        if ours {
-            self.store.enqueue(&self.scope, Timestamp::now(), tickets).await?;
-            // Whoever executed may have been killed before it told what was learned.
-            let ids: Vec<_> = record.probes.iter().map(|probe| probe.rollout).collect();
-            if self.outcomes().learn_completed(&ids).await? > 0 {
-                self.learn_soon();
-            }
+        self.store.enqueue(&self.scope, Timestamp::now(), tickets).await?;
+        // Whoever executed may have been killed before it told what was learned.
+        let ids: Vec<_> = record.probes.iter().map(|probe| probe.rollout).collect();
+        if self.outcomes().learn_completed(&ids).await? > 0 {
+            self.learn_soon();
         }
         Ok(())
-    }
-
-    fn tickets(&self, count: u64, probes: Vec<(TaskId, MemorySet)>) -> Vec<NewTicket> {
-        let (seeds, agent) = (Self::seeds(), &self.settings.agent);
-        (0..)
-            .zip(probes)
-            .map(|(index, (task, set))| NewTicket {
-                rollout: seeds.rollout(Purpose::Probe, (count, index), agent, task, &set),
-                attempts_max: self.settings.attempts_max,
-            })
-            .collect()
     }
 
     /// The latest retrieval of each task since a place in the journal, and how many retrievals there were.
@@ -279,12 +224,12 @@ impl LiveScope {
         }
         let tasks = window.len();
         let (scenes, references) = self.scenes(window, budget).await?;
-        let count = batches.count + 1;
+        let count = batches.next();
         let scorer = self.scorer()?;
         let label = scorer_label(&scorer);
         let retrieval = self.settings.retrieval.clone();
         let chosen_by = settings.strategy;
-        let mut rng = Self::seeds().rng("acquire", count);
+        let mut rng = batches::seeds().rng("acquire", count);
         let seed = rng.random();
         let work = tokio::task::spawn_blocking(move || {
             plan(scorer.as_ref(), &scenes, &retrieval, &settings, budget, &mut rng)
@@ -303,24 +248,9 @@ impl LiveScope {
             return Ok(planned);
         }
         let sets = plan.chosen.iter().map(|chosen| (chosen.task, chosen.set.clone()));
-        let tickets = self.tickets(count, sets.collect());
-        let record = ProbeBatchRecord {
-            id: Self::seeds().batch(count),
-            strategy: chosen_by.name().to_owned(),
-            scorer: label,
-            seed,
-            probes: tickets
-                .iter()
-                .zip(&plan.chosen)
-                .map(|(ticket, chosen)| ProbeRecord {
-                    rollout: ticket.rollout.id,
-                    task: chosen.task,
-                    set: chosen.set.clone(),
-                    marginal_value: chosen.pick.marginal_value,
-                })
-                .collect(),
-            decision: decision(&plan),
-        };
+        let (agent, attempts_max) = (&self.settings.agent, self.settings.attempts_max);
+        let tickets = batches::tickets(count, agent, attempts_max, sets);
+        let record = batches::record(count, seed, chosen_by, label, &plan, &tickets);
         planned.batch = Some(record.id);
         planned.probes = tickets.len();
         let entry = JournalEntry::ProbeBatch(record);
@@ -375,27 +305,4 @@ impl LiveScope {
         }
         Ok((scenes, references))
     }
-}
-
-fn decision(plan: &Plan) -> Map<String, Value> {
-    let picks = plan.chosen.iter().map(|chosen| {
-        json!({
-            "incumbent": chosen.incumbent,
-            "score": chosen.pick.score,
-            "marginal_value": chosen.pick.marginal_value,
-            "helps": chosen.pick.helps,
-        })
-    });
-    [
-        ("origin", json!(ONLINE)),
-        ("pool", json!(plan.pool)),
-        ("capped", json!(plan.capped)),
-        ("comparisons", json!(plan.comparisons)),
-        ("batch_value", json!(plan.batch_value)),
-        ("residual_share", json!(plan.residual_share)),
-        ("picks", picks.collect()),
-    ]
-    .into_iter()
-    .map(|(name, value)| (name.to_owned(), value))
-    .collect()
 }

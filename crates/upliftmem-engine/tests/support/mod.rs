@@ -1,4 +1,5 @@
 //! A small world: four topics, two memories that help only together, look-alikes that harm.
+#![allow(dead_code)] // Each test file uses some of it.
 
 use std::sync::{
     Arc,

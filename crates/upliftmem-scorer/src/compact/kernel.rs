@@ -20,7 +20,7 @@ use super::{
 
 /// What a memory of which nothing is known is expected to cost, in units of utility: it takes attention. Without this,
 /// sets grow by memories whose predicted effect is a little above zero by chance.
-const MEMBER_COST: f64 = 0.04;
+const MEMBER_COST: f64 = 0.07;
 /// Standard deviation of the utility's overall level, in units of utility: wide, and not learned.
 const LEVEL_SD: f64 = 0.3;
 

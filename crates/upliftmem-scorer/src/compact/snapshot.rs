@@ -173,8 +173,9 @@ impl BoundTask<'_> {
         match self.scorer.ceiling {
             None => self.terms.linear(set),
             Some(ceiling) => {
-                let headroom = (ceiling - self.scorer.level - self.terms.base).max(1e-9);
-                self.terms.within(set, headroom)
+                let usual = ceiling - self.scorer.level;
+                let headroom = (usual - self.terms.base).max(1e-9);
+                self.terms.within(set, headroom, usual)
             }
         }
     }

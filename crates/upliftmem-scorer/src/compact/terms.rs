@@ -113,9 +113,10 @@ impl Terms {
     /// The uplift of a set when helpful memories compete for `headroom`.
     ///
     /// Each fills its share of what the others leave, as independent chances of success do, so the whole can not exceed what
-    /// there is to gain. Pairs that take something back may already say that their members are worth the same: of what
-    /// competition and pairs take, the larger counts, not both.
-    pub(crate) fn within(&self, set: &[u32], headroom: f64) -> f64 {
+    /// there is to gain. Effects are learned over all tasks, so they are those of a task with the `usual` headroom: where less is
+    /// left, a memory does less. Pairs that take something back may already say that their members are worth the same: of
+    /// what competition and pairs take, the larger counts, not both.
+    pub(crate) fn within(&self, set: &[u32], headroom: f64, usual: f64) -> f64 {
         if set.is_empty() {
             return 0.0;
         }
@@ -123,7 +124,7 @@ impl Terms {
         for single in self.singles(set) {
             singles += single;
             if single > 0.0 {
-                let share = left * (single / headroom).min(1.0);
+                let share = left * (single / usual.max(headroom)).min(1.0);
                 left -= share;
                 filled += share;
             } else {

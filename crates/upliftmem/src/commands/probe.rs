@@ -1,13 +1,13 @@
-//! `probe`: plan a batch and show why.
+//! `probe`: plan a batch, show why, and buy it.
 
-use std::path::PathBuf;
+use std::{collections::BTreeMap, path::PathBuf};
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use clap::Args;
 use rand_chacha::ChaCha8Rng;
 use serde::Serialize;
 use upliftmem_core::{RetrievalPath, WindowEntry};
-use upliftmem_engine::{Plan, Scene, Strategy, plan};
+use upliftmem_engine::{Bought, Buyer, Plan, Scene, Strategy, plan, scorer_label};
 
 use super::train::tasks_of;
 use crate::{
@@ -29,6 +29,9 @@ pub(crate) struct ProbeArguments {
     /// Use only so many tasks.
     #[arg(long, default_value_t = 50)]
     limit: usize,
+    /// Execute the batch, and learn from it. A batch that was stopped half way is finished first.
+    #[arg(long)]
+    run: bool,
 }
 
 #[derive(Serialize)]
@@ -36,6 +39,9 @@ struct Planned {
     strategy: Strategy,
     #[serde(flatten)]
     plan: Plan,
+    /// What came of it, if it was executed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bought: Option<Vec<Bought>>,
 }
 
 pub(crate) async fn probe(context: &Context, arguments: ProbeArguments) -> Result<()> {
@@ -55,12 +61,25 @@ pub(crate) async fn probe(context: &Context, arguments: ProbeArguments) -> Resul
             memories: offer.ranked,
         });
     }
-    let scorer = context.scorer().await?;
     let strategies = if arguments.strategy.is_empty() {
         vec![context.config.acquisition.strategy]
     } else {
         arguments.strategy
     };
+    if arguments.run && strategies.len() > 1 {
+        bail!(
+            "--run: {} strategies are given; a batch is bought by one, name it with --strategy",
+            strategies.len()
+        );
+    }
+    let buyer = match arguments.run {
+        true => Some(Buyer::new(context.rollouts(context.executor()?)?)),
+        false => None,
+    };
+    if let Some(buyer) = &buyer {
+        finish_begun(context, buyer).await?;
+    }
+    let scorer = context.scorer().await?;
     let mut plans = Vec::new();
     for strategy in strategies {
         let mut settings = context.config.acquisition.clone();
@@ -75,7 +94,23 @@ pub(crate) async fn probe(context: &Context, arguments: ProbeArguments) -> Resul
             arguments.budget,
             &mut rng,
         )?;
-        plans.push(Planned { strategy, plan });
+        let bought = match &buyer {
+            Some(buyer) if !plan.chosen.is_empty() => {
+                let tasks: BTreeMap<_, _> = tasks.iter().map(|task| (task.id, task.clone())).collect();
+                let bar = context.output.bar(0, "executing");
+                let count = |executed| bar.inc(executed as u64);
+                let label = scorer_label(&scorer);
+                let bought = buyer.buy(&plan, strategy, label, &tasks, &count).await?;
+                bar.finish_and_clear();
+                Some(bought)
+            }
+            _ => None,
+        };
+        plans.push(Planned {
+            strategy,
+            plan,
+            bought,
+        });
     }
     if context.output.json {
         for planned in &plans {
@@ -89,18 +124,40 @@ pub(crate) async fn probe(context: &Context, arguments: ProbeArguments) -> Resul
     Ok(())
 }
 
+/// Finishes what an earlier purchase left behind.
+async fn finish_begun(context: &Context, buyer: &Buyer) -> Result<()> {
+    let bar = context.output.bar(0, "executing");
+    let finished = buyer.go_on(&|executed| bar.inc(executed as u64)).await?;
+    bar.finish_and_clear();
+    if let Some(finished) = finished {
+        context.output.note(&format!(
+            "a batch of {} that was begun earlier is executed now",
+            finished.len()
+        ));
+    }
+    Ok(())
+}
+
 fn shown(planned: &Planned, scenes: &[Scene]) -> String {
     let plan = &planned.plan;
-    let mut table = Table::new(&["#", "worth", "now", "probe", "task"]);
+    let mut heads = vec!["#", "worth", "now", "probe", "task"];
+    if planned.bought.is_some() {
+        heads.insert(4, "came to");
+    }
+    let mut table = Table::new(&heads);
     for (place, chosen) in plan.chosen.iter().enumerate() {
         let task = scenes.iter().find(|scene| scene.entry.task == chosen.task);
-        table.row(vec![
+        let mut row = vec![
             (place + 1).to_string(),
             signed(chosen.pick.marginal_value),
             chosen.incumbent.len().to_string(),
             change(chosen.incumbent.members(), chosen.set.members()),
-            task.map_or_else(String::new, |scene| scene.task.task.context.clone()),
-        ]);
+        ];
+        if let Some(bought) = &planned.bought {
+            row.push(bought[place].uplift.map_or_else(|| "failed".into(), signed));
+        }
+        row.push(task.map_or_else(String::new, |scene| scene.task.task.context.clone()));
+        table.row(row);
     }
     format!(
         "{}\n{}\n{} probes to choose from ({} left out), {} decisions, the batch is worth {} in all\n",
