@@ -48,5 +48,7 @@ pub use settings::{
 pub use state::{Labelled, Learned, RunState};
 pub use texts::{KnownMemory, KnownTask, Offer, Texts, inputs, store_generation};
 pub use train::{OnProgress, Progress, RunEnd, Trained, Trainer, TrainingReport, Writing, WritingSettings};
-pub use trends::{CalibrationBin, CalibrationReport, UpliftPoint, calibration_report, uplift_over_time};
+pub use trends::{
+    CalibrationBin, CalibrationReport, UpliftPoint, calibration_report, observed_uplifts, uplift_over_time,
+};
 pub use work::{Pause, WorkReport, Worker, WorkerSettings};

@@ -47,6 +47,19 @@ pub struct CalibrationReport {
     pub bins: Vec<CalibrationBin>,
 }
 
+/// The uplift of every execution with memories that became a label, in the order in which they came.
+pub async fn observed_uplifts(store: &Arc<dyn Store>, scope: &Scope) -> Result<Vec<f64>> {
+    let mut uplifts = Vec::new();
+    each_entry(store.as_ref(), scope, Some(EntryKind::Observation), |entry| {
+        if let JournalEntry::Observation(seen) = entry {
+            uplifts.push(seen.uplift.get());
+        }
+        Ok(())
+    })
+    .await?;
+    Ok(uplifts)
+}
+
 /// The uplift of ordinary retrievals in the order in which their labels came, in groups of about the same size.
 pub async fn uplift_over_time(
     store: &Arc<dyn Store>,

@@ -3,6 +3,7 @@
 mod commands;
 mod config;
 mod context;
+mod figures;
 mod output;
 
 use std::process::ExitCode;

@@ -131,8 +131,12 @@ fn a_run_trains_explains_itself_and_is_compared() {
         table.lines().take(9).all(|line| line.chars().count() <= 80),
         "{table}"
     );
-    let report = succeeds(place, &["report"]);
+    let report = succeeds(place, &["report", "--figures", "figures"]);
     assert!(report.contains("retrievals against no memory"), "{report}");
+    for name in ["uplift", "calibration", "coverage", "ledger", "learning"] {
+        let svg = std::fs::read_to_string(place.join("figures").join(format!("{name}.svg"))).unwrap();
+        assert!(svg.starts_with("<svg") && !svg.contains("NaN"), "{name}: {svg}");
+    }
     let batches = succeeds(place, &["--json", "list", "batches"]);
     assert_eq!(
         batches.lines().count(),

@@ -1,4 +1,4 @@
-//! Figures as plain SVG: lines with intervals, heat maps, histograms. They read well on light and on dark pages.
+//! Figures as plain SVG: lines and bars with intervals, heat maps, histograms. They read well on light and on dark pages.
 //!
 //! ```
 //! use upliftmem_bench::figures::{Lines, Point, Series};
@@ -17,10 +17,12 @@
 //! ```
 
 mod axis;
+mod bars;
 mod heat;
 mod histogram;
 mod lines;
 
+pub use bars::{Bar, Bars};
 pub use heat::HeatMap;
 pub use histogram::Histogram;
 pub use lines::{Lines, Point, Series};

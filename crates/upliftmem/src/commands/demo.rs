@@ -7,11 +7,12 @@ use clap::Args;
 use serde::Serialize;
 use upliftmem_bench::{
     WorldExecutor,
+    figures::{Bar, Bars},
     worlds::{World, WorldKind},
 };
 use upliftmem_core::{MemoryId, MemorySet, Task, UpdateRule};
 use upliftmem_engine::{
-    Arm, Evaluation, RetrievalRequest, Retriever, Seeds, Strategy, TrainingReport, evaluate,
+    Arm, BelievingScorer, Evaluation, RetrievalRequest, Retriever, Seeds, Strategy, TrainingReport, evaluate,
 };
 
 use super::{
@@ -22,6 +23,7 @@ use super::{
 use crate::{
     config::{Config, ExecutorKind},
     context::Context,
+    figures::{self, Figure},
     output::{Output, cut, signed, strong},
 };
 
@@ -95,7 +97,7 @@ pub(crate) async fn demo(arguments: DemoArguments, mut config: Config, output: O
     ));
     let mut arms: Vec<Arm> = Vec::new();
     let mut training = Vec::new();
-    let mut last = None;
+    let mut trained_by: Vec<(String, Context, HeldOut, Arc<dyn BelievingScorer>)> = Vec::new();
     for strategy in [Strategy::Random, Strategy::Evsi] {
         config.acquisition.strategy = strategy;
         let context = opened(&config, &world, strategy, output).await?;
@@ -112,12 +114,12 @@ pub(crate) async fn demo(arguments: DemoArguments, mut config: Config, output: O
         let scorer = context.scorer().await?;
         arms.push(held_out.searched(&format!("uplift ({strategy})"), scorer.as_ref())?);
         training.push(report);
-        last = Some((context, held_out, scorer));
+        trained_by.push((strategy.to_string(), context, held_out, scorer));
     }
-    let Some((context, held_out, scorer)) = last else {
+    let Some((_, context, held_out, scorer)) = trained_by.last() else {
         return Ok(());
     };
-    arms.push(oracle(&world, &held_out, config.retrieval.memories_max)?);
+    arms.push(oracle(&world, held_out, config.retrieval.memories_max)?);
     let rollouts = context.rollouts(Arc::new(WorldExecutor::new(Arc::clone(&world))))?;
     let show = Show::new(output);
     let seeds = Seeds::new("demo", arguments.seed);
@@ -131,9 +133,15 @@ pub(crate) async fn demo(arguments: DemoArguments, mut config: Config, output: O
         scope: context.scope.clone(),
         texts: Arc::clone(&context.texts),
         settings: config.retrieval.clone(),
-        scorer,
+        scorer: Arc::clone(scorer),
     };
     let explained = explain_some(&retriever, &world).await?;
+    let stores: Vec<(String, &Context)> = (trained_by.iter())
+        .map(|(name, context, ..)| (name.clone(), context))
+        .collect();
+    let mut figures = vec![figures::learning(&stores).await?];
+    figures.extend(figures::of_store(context).await?);
+    figures::write(&arguments.out, &figures)?;
     let report = arguments.out.join("report.html");
     let shown = Shown {
         world: world.kind().to_string(),
@@ -143,7 +151,7 @@ pub(crate) async fn demo(arguments: DemoArguments, mut config: Config, output: O
         explained,
         report: report.clone(),
     };
-    std::fs::write(&report, page(&shown))
+    std::fs::write(&report, page(&shown, &figures))
         .with_context(|| format!("{} can not be written", report.display()))?;
     output.result(&shown, || told(&shown))
 }
@@ -266,21 +274,22 @@ fn told(shown: &Shown) -> String {
 }
 
 /// The same as a page.
-fn page(shown: &Shown) -> String {
-    let arms: Vec<(String, f64, f64, f64)> = shown
-        .evaluation
-        .arms
-        .iter()
-        .map(|arm| {
-            let (low, high) = arm.interval.map_or((arm.uplift, arm.uplift), |i| (i.low, i.high));
-            (arm.name.clone(), arm.uplift, low, high)
-        })
-        .collect();
+fn page(shown: &Shown, figures: &[Figure]) -> String {
+    let bars = shown.evaluation.arms.iter().map(|arm| Bar {
+        name: arm.name.clone(),
+        value: arm.uplift,
+        interval: arm.interval.map(|interval| (interval.low, interval.high)),
+    });
+    let bars = Bars {
+        title: "Uplift over no memory on unseen tasks",
+        x: "utility with memories minus utility without",
+        bars: bars.collect(),
+    };
     let mut page = String::from(
         "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>UpliftMem demo</title><style>\
          body{font:16px/1.5 system-ui,sans-serif;max-width:52rem;margin:2rem auto;padding:0 1rem;color:#1d2530;background:#fff}\
          table{border-collapse:collapse}td,th{padding:.2rem .8rem;text-align:right;border-bottom:1px solid #dde3ea}\
-         td:first-child,th:first-child{text-align:left}\
+         td:first-child,th:first-child{text-align:left}svg{max-width:100%;height:auto}\
          @media(prefers-color-scheme:dark){body{color:#dde3ea;background:#14181d}td,th{border-color:#333c46}}</style>",
     );
     page += &format!(
@@ -289,7 +298,7 @@ fn page(shown: &Shown) -> String {
         shown.memories,
         shown.evaluation.tasks
     );
-    page += &bars(&arms);
+    page += &bars.svg();
     page += "<table><tr><th>method<th>success<th>utility<th>uplift<th>harmed<th>no memory</tr>";
     for arm in &shown.evaluation.arms {
         page += &format!(
@@ -322,37 +331,11 @@ fn page(shown: &Shown) -> String {
             signed(explained.true_uplift)
         );
     }
-    page + "</html>\n"
-}
-
-/// Horizontal bars with intervals around zero.
-fn bars(arms: &[(String, f64, f64, f64)]) -> String {
-    let reach = arms
-        .iter()
-        .flat_map(|(_, _, low, high)| [low.abs(), high.abs()])
-        .fold(0.05, f64::max);
-    let x = |value: f64| 420.0 + 300.0 * value / reach;
-    let height = 34 * arms.len() + 20;
-    let mut svg = format!(
-        "<svg viewBox=\"0 0 760 {height}\" width=\"100%\" role=\"img\" aria-label=\"uplift over no memory by method\">\
-         <line x1=\"420\" x2=\"420\" y1=\"0\" y2=\"{height}\" stroke=\"#888\"/>"
-    );
-    for (place, (name, mean, low, high)) in arms.iter().enumerate() {
-        let y = 10 + 34 * place;
-        let colour = if *mean < 0.0 { "#c0392b" } else { "#1f7a4d" };
-        let (start, width) = (x(mean.min(0.0)), (x(*mean) - 420.0).abs());
-        svg += &format!(
-            "<text x=\"0\" y=\"{}\" font-size=\"14\" fill=\"currentColor\">{}</text>\
-             <rect x=\"{start:.1}\" y=\"{y}\" width=\"{width:.1}\" height=\"20\" fill=\"{colour}\"/>\
-             <line x1=\"{:.1}\" x2=\"{:.1}\" y1=\"{middle}\" y2=\"{middle}\" stroke=\"currentColor\"/>",
-            y + 15,
-            escape(name),
-            x(*low),
-            x(*high),
-            middle = y + 10,
-        );
+    page += "<h2>How it learned</h2>";
+    for figure in figures {
+        page += &figure.svg;
     }
-    svg + "</svg>"
+    page + "</html>\n"
 }
 
 fn escape(text: &str) -> String {

@@ -15,6 +15,7 @@ use upliftmem_store::Error as StoreError;
 use crate::{
     config::{Config, ExecutorKind},
     context::{Context, is_postgres, open_world, read_tasks},
+    figures,
     output::{Output, Table, cut, signed, strong},
 };
 
@@ -301,10 +302,20 @@ pub(crate) struct ReportArguments {
     /// Memories to show at each end of the list.
     #[arg(long, default_value_t = 5)]
     memories: usize,
+    /// Also write figures (SVG) into this folder: uplift, calibration, coverage, executions, learning.
+    #[arg(long, value_name = "FOLDER")]
+    figures: Option<PathBuf>,
 }
 
 pub(crate) async fn report(context: &Context, arguments: &ReportArguments) -> Result<()> {
     let report = help_report(&context.store, &context.scope).await?;
+    if let Some(folder) = &arguments.figures {
+        let mut all = figures::of_store(context).await?;
+        all.push(figures::learning(&[("retrieval".into(), context)]).await?);
+        for file in figures::write(folder, &all)? {
+            context.output.note(&format!("wrote {}", file.display()));
+        }
+    }
     if context.output.json {
         return context.output.line(&serde_json::to_string(&report)?);
     }
