@@ -135,14 +135,19 @@ impl Seen {
         let parts: Vec<[Vec<Vec<f32>>; 2]> = rows
             .par_chunks(64)
             .map(|rows| {
-                let mut cross = Mat::zeros(scorer.posterior.rows.len(), rows.len());
-                for (j, (task, row)) in rows.iter().enumerate() {
+                let (posterior, kernel) = (&scorer.posterior, &scorer.kernel);
+                let mut cross = Mat::zeros(posterior.rows.len(), rows.len());
+                let mut j = 0;
+                for of_task in rows.chunk_by(|a, b| a.0 == b.0) {
+                    let (task, first) = &of_task[0];
                     let query = &tasks[*task].query;
-                    for (cell, label) in cross.col_mut(j).iter_mut().zip(&scorer.posterior.rows) {
-                        *cell = scorer.kernel.effect_covariance(query, row, label);
+                    let carries = posterior.carries(kernel, query, first);
+                    for (_, row) in of_task {
+                        posterior.covary(kernel, query, row, &carries, cross.col_mut(j).iter_mut());
+                        j += 1;
                     }
                 }
-                let (whitened, taken_back) = scorer.posterior.whitened(cross);
+                let (whitened, taken_back) = posterior.whitened(cross);
                 [
                     columns(&whitened),
                     taken_back.as_ref().map(columns).unwrap_or_default(),

@@ -77,6 +77,13 @@ pub(crate) trait Likeness {
     fn memories(&self, a: u32, b: u32) -> (f64, f64);
 }
 
+/// How far effects carry from one row to another.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Carry {
+    fade: f64,
+    remembered: f64,
+}
+
 /// Sums over the members that two rows' covariance is made of, with derivatives in the gate's two parameters.
 #[derive(Default)]
 struct Overlap {
@@ -161,9 +168,21 @@ impl Kernel {
         if x.members.is_empty() || y.members.is_empty() {
             return 0.0;
         }
-        let fade = self.fade(like.tasks(x.task, y.task));
+        self.carried_effect(like, x, y, self.carry(like, x, y))
+    }
+
+    /// How far effects carry from one row to another: over tasks, and over time. The same for all sets of one task.
+    pub(crate) fn carry(&self, like: &impl Likeness, x: &Row, y: &Row) -> Carry {
+        Carry {
+            fade: self.fade(like.tasks(x.task, y.task)),
+            remembered: self.memory_of(x.time, y.time),
+        }
+    }
+
+    /// [`Self::effect_covariance`] of two rows with members that carry so far.
+    pub(crate) fn carried_effect(&self, like: &impl Likeness, x: &Row, y: &Row, carry: Carry) -> f64 {
         let overlap = self.overlap::<false>(like, x, y);
-        self.effect(x, y, &overlap, fade) * self.memory_of(x.time, y.time)
+        self.effect(x, y, &overlap, carry.fade) * carry.remembered
     }
 
     /// Adds `weight` times the gradient of the covariance to `gradient`.

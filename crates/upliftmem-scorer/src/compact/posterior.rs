@@ -5,7 +5,13 @@ use std::sync::Arc;
 use faer::{Accum, Mat, MatMut, MatRef, Par, linalg::matmul::matmul};
 use rayon::prelude::*;
 
-use super::{evidence::Problem, factor::Factor, kernel::Kernel, query::Query, row::Row};
+use super::{
+    evidence::Problem,
+    factor::Factor,
+    kernel::{Carry, Kernel},
+    query::Query,
+    row::Row,
+};
 
 /// Columns that one thread solves at a time.
 const CHUNK: usize = 256;
@@ -233,12 +239,38 @@ impl Posterior {
     /// Covariance of the uplifts of a query's sets with all labels: one column a set.
     pub(crate) fn cross(&self, kernel: &Kernel, query: &Query, sets: &[Row]) -> Mat<f64> {
         let mut cross = Mat::zeros(self.rows.len(), sets.len());
+        let Some(first) = sets.first() else {
+            return cross;
+        };
+        let carries = self.carries(kernel, query, first);
         for (j, set) in sets.iter().enumerate() {
-            for (cell, row) in cross.col_mut(j).iter_mut().zip(&self.rows) {
-                *cell = kernel.effect_covariance(query, set, row);
-            }
+            self.covary(kernel, query, set, &carries, cross.col_mut(j).iter_mut());
         }
         cross
+    }
+
+    /// How far effects carry from each label to a query: the same for all its sets.
+    pub(crate) fn carries(&self, kernel: &Kernel, query: &Query, any: &Row) -> Vec<Carry> {
+        let rows = self.rows.iter();
+        rows.map(|row| kernel.carry(query, any, row)).collect()
+    }
+
+    /// Covariance of the uplift of one of a query's sets with all labels.
+    pub(crate) fn covary<'c>(
+        &self,
+        kernel: &Kernel,
+        query: &Query,
+        set: &Row,
+        carries: &[Carry],
+        column: impl Iterator<Item = &'c mut f64>,
+    ) {
+        for (cell, (row, &carry)) in column.zip(self.rows.iter().zip(carries)) {
+            *cell = if set.members.is_empty() || row.members.is_empty() {
+                0.0
+            } else {
+                kernel.carried_effect(query, set, row, carry)
+            };
+        }
     }
 }
 

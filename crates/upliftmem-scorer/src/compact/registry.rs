@@ -1,6 +1,9 @@
 //! Which tasks and memories the model knows, where their texts lie, and how similar the memories are.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::{Arc, PoisonError, RwLock},
+};
 
 use upliftmem_core::{MemoryId, TaskId};
 
@@ -20,7 +23,12 @@ pub(crate) struct Registry {
     pub(crate) memories: Vec<Text>,
     /// Row i has the similarities of memory i to the memories before it.
     similarity: Vec<Arc<[f64]>>,
+    /// Memories that were asked about without being known: placing a text costs more than all else about it.
+    visitors: Arc<RwLock<HashMap<MemoryId, Text>>>,
 }
+
+/// Memories whose places are kept though nothing is known of them.
+const VISITORS_MAX: usize = 50_000;
 
 /// One text: as it was embedded, and where it lies.
 #[derive(Debug, Clone)]
@@ -41,6 +49,7 @@ impl Registry {
             tasks: Vec::new(),
             memories: Vec::new(),
             similarity: Vec::new(),
+            visitors: Arc::default(),
         }
     }
 
@@ -117,10 +126,27 @@ impl Registry {
             return known;
         }
         let position = position(self.memories.len());
-        let text = self.place(embedding, Side::Memory);
+        let text = self.visitor(id, embedding);
         self.push_memory(text);
         Arc::make_mut(&mut self.memory_ids).insert(id, position);
         position
+    }
+
+    /// Where a memory lies of which nothing is known: from an earlier visit, or placed now.
+    fn visitor(&self, id: MemoryId, embedding: &Embedding) -> Text {
+        // Whoever stopped while holding it left whole entries.
+        let kept = self.visitors.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(text) = kept.get(&id).filter(|text| text.embedding == *embedding) {
+            return text.clone();
+        }
+        drop(kept);
+        let text = self.place(embedding, Side::Memory);
+        let mut kept = self.visitors.write().unwrap_or_else(PoisonError::into_inner);
+        if kept.len() >= VISITORS_MAX {
+            kept.clear();
+        }
+        kept.insert(id, text.clone());
+        text
     }
 
     /// The position of a known memory.

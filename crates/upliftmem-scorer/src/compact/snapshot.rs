@@ -190,9 +190,15 @@ impl BoundTask<'_> {
         let kernel = &self.scorer.kernel;
         let cross = self.scorer.posterior.cross(kernel, &self.query, rows);
         let explained = self.scorer.posterior.explained_covariance(&cross);
-        Mat::from_fn(rows.len(), rows.len(), |i, j| {
-            kernel.effect_covariance(&self.query, &rows[i], &rows[j]) - explained[(i, j)]
-        })
+        let mut covariance = Mat::zeros(rows.len(), rows.len());
+        for (j, row) in rows.iter().enumerate() {
+            for (i, other) in rows[..=j].iter().enumerate() {
+                let cell = kernel.effect_covariance(&self.query, row, other) - explained[(i, j)];
+                covariance[(i, j)] = cell;
+                covariance[(j, i)] = cell;
+            }
+        }
+        covariance
     }
 }
 

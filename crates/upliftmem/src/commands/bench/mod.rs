@@ -5,6 +5,7 @@ mod lm;
 mod protocol;
 mod queue;
 mod serve;
+mod training;
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
@@ -39,6 +40,8 @@ enum What {
     BudgetK(protocol::BudgetArguments),
     /// Executions a second that workers get through when executing takes no time.
     Queue(queue::QueueArguments),
+    /// Training tasks a second when executing takes no time, and what the time goes to.
+    Train(training::TrainingArguments),
     /// Learn which memories help a real language model with questions, and where it needs none.
     Questions(QuestionsArguments),
     /// Let a real language model write memories, validate them by execution, and see whether they help.
@@ -61,6 +64,7 @@ pub(crate) async fn bench(arguments: BenchArguments, config: Config, output: Out
         What::Probes(arguments) => protocol::run_probes(&arguments, &config, output).await,
         What::BudgetK(arguments) => protocol::run_budgets(&arguments, &config, output).await,
         What::Queue(arguments) => queue::queue(&arguments, &config, output).await,
+        What::Train(arguments) => training::training(&arguments, &config, output).await,
         What::Questions(arguments) => questions(arguments, config, output).await,
         What::Writing(arguments) => writing(arguments, config, output).await,
         What::Serve(arguments) => serve::serve(&arguments, &config, output).await,
