@@ -6,7 +6,9 @@ mod support;
 use axum::http::{StatusCode, header};
 use serde_json::json;
 use support::{Server, Wanted, server};
-use upliftmem_store::{Permission, QuotaLimits, ScopeParts};
+use upliftmem_core::{Cost, MemoryId, Outcome, Performance, Purpose, Rollout, RolloutId, TaskId};
+use upliftmem_engine::{Learnt, Outcomes, ReferencePolicy};
+use upliftmem_store::{Permission, QuotaLimits, Scope, ScopeParts};
 
 async fn with_keys() -> Server {
     server(Wanted {
@@ -80,30 +82,9 @@ async fn without_executions_left_outcomes_are_taken_and_nothing_is_asked_for() {
     };
     server.store.set_quota(&user("alice"), limits).await.unwrap();
     let post = async |path: &str, body| server.call("POST", path, Some(&key), Some(&body)).await;
-    post("/v1/memories", json!({ "text": "the mug is blue" }))
-        .await
-        .ok();
-    for (task, requested) in [("first", true), ("second", false)] {
-        let search = post(
-            "/v1/memories/search",
-            json!({ "query": "the blue mug", "task": task }),
-        )
-        .await
-        .ok();
-        let outcome = post(
-            "/v1/outcomes",
-            json!({ "retrieval_id": search["retrieval_id"], "performance": 1.0 }),
-        )
-        .await
-        .ok();
-        if !search["memories"].as_array().unwrap().is_empty() {
-            assert_eq!(outcome["reference"], "missing", "{outcome}");
-        }
-        let queue = server.call("GET", "/v1/probes", Some(&key), None).await.ok();
-        let waiting = queue["results"].as_array().unwrap().iter();
-        let waiting = waiting.filter(|ticket| ticket["state"] == "waiting").count();
-        assert_eq!(waiting, 1, "{task} {requested}: {queue}");
-    }
+    let tasks = json!([{ "id": "first", "context": "wash" }, { "id": "second", "context": "dry" }]);
+    post("/v1/tasks", json!({ "tasks": tasks })).await.ok();
+    post("/v1/references", json!({ "task": "first" })).await.ok();
     for (path, body) in [
         ("/v1/references", json!({ "task": "second" })),
         ("/v1/probes/plan", json!({})),
@@ -112,6 +93,36 @@ async fn without_executions_left_outcomes_are_taken_and_nothing_is_asked_for() {
         assert_eq!(refused.status, StatusCode::FORBIDDEN, "{path}");
         assert_eq!(refused.code(), "quota_exceeded", "{path}");
     }
+    // An outcome that would ask for a reference is learned from without one.
+    let settings = support::live_settings();
+    let outcomes = Outcomes {
+        store: server.store.clone(),
+        scope: Scope::user("alice").unwrap(),
+        utility: settings.utility,
+        agent: settings.agent,
+        references: ReferencePolicy::Request,
+        attempts_max: 1,
+    };
+    for (name, reference_requested) in [("first", true), ("second", false)] {
+        let rollout = Rollout {
+            id: RolloutId::from_u128(name.len() as u128),
+            task: TaskId::from_name(name),
+            set: std::iter::once(MemoryId::from_u128(1)).collect(),
+            purpose: Purpose::Retrieval,
+            executor: outcomes.agent.clone(),
+            seed: 0,
+        };
+        let outcome = Outcome {
+            rollout: rollout.id,
+            performance: Performance::new(1.0).unwrap(),
+            cost: Cost::new(1.0).unwrap(),
+        };
+        let learnt = outcomes.learn(rollout, outcome).await.unwrap();
+        assert_eq!(learnt, Learnt::Waiting { reference_requested }, "{name}");
+    }
+    // What was asked for is handed out all the same.
+    let next = server.call("GET", "/v1/probes/next", Some(&key), None).await.ok();
+    assert_eq!(next["ticket"]["task"]["name"], "first", "{next}");
 }
 
 #[tokio::test]
