@@ -29,6 +29,11 @@ use crate::{
     output::{Output, Table},
 };
 
+/// How long a server is asked before it is measured.
+const WARM_UP: Duration = Duration::from_secs(3);
+/// How long the index over vectors may take to be built.
+const INDEX_PATIENCE: Duration = Duration::from_secs(600);
+
 #[derive(Debug, Args)]
 pub(super) struct ServeArguments {
     /// Memories in the store.
@@ -170,7 +175,10 @@ async fn measure(
         };
         listen(&app, router(&app), listening, stop).await
     });
-    let measured = rates(&[address], arguments, memories).await?;
+    let addresses = [address];
+    load(&addresses, arguments, 50, WARM_UP).await?;
+    indexed(&context).await?;
+    let measured = rates(&addresses, arguments, memories).await?;
     let _ = stop.send(());
     serving.await??;
     drop(context);
@@ -178,11 +186,23 @@ async fn measure(
     Ok(measured)
 }
 
+/// Waits until the index covers every vector: until then all are compared, by the cores that build it.
+async fn indexed(context: &Context) -> Result<()> {
+    let began = Instant::now();
+    while context.store.unindexed(&context.scope).await? > 0 {
+        if began.elapsed() > INDEX_PATIENCE {
+            bail!("the index over vectors was not ready after {INDEX_PATIENCE:?}");
+        }
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    Ok(())
+}
+
 /// Measures servers at every rate that is asked for.
 async fn rates(addresses: &[String], arguments: &ServeArguments, memories: usize) -> Result<Vec<Measured>> {
     let mut measured = Vec::new();
     // The first searches read the index and make the scorer; they are not what is measured.
-    load(addresses, arguments, 50, Duration::from_secs(3)).await?;
+    load(addresses, arguments, 50, WARM_UP).await?;
     for &rate in &arguments.rate {
         let (before, began) = (Resources::now(), Instant::now());
         let (mut times, failed) =
