@@ -9,11 +9,14 @@ use upliftmem_core::{
     Rollout, RolloutId, TaskId, TrajectoryStep, UtilityRule,
 };
 use upliftmem_store::{
-    EntryKind, ExecutionReport, JournalEntry, JournalFilter, NewTicket, RetrievalRecord, Scope, Store,
-    Timestamp,
+    EntryKind, Error as StoreError, ExecutionReport, JournalEntry, JournalFilter, NewTicket, RetrievalRecord,
+    Scope, Store, Timestamp,
 };
 
-use crate::{error::Result, seeds::Seeds};
+use crate::{
+    error::{Error, Result},
+    seeds::Seeds,
+};
 
 /// What the batches of a server are marked with.
 pub(crate) const ONLINE: &str = "online";
@@ -156,10 +159,10 @@ impl Outcomes {
             return Ok(Learnt::Reference { labels });
         }
         let Some(reference) = self.reference(rollout.task).await? else {
-            let reference_requested = self.references == ReferencePolicy::Request;
-            if reference_requested {
-                self.request_reference(rollout.task).await?;
-            }
+            let reference_requested = match self.references {
+                ReferencePolicy::Wait => false,
+                ReferencePolicy::Request => self.request_within_quota(rollout.task).await?,
+            };
             return Ok(Learnt::Waiting { reference_requested });
         };
         let id = self.seeds().observation(rollout.id);
@@ -273,6 +276,16 @@ impl Outcomes {
             .enqueue(&self.scope, Timestamp::now(), vec![ticket])
             .await?;
         Ok(new > 0)
+    }
+
+    /// [`Self::request_reference`] for an outcome that is durable already: a quota that is used up does not turn it
+    /// into a failure. Says whether there is a request.
+    async fn request_within_quota(&self, task: TaskId) -> Result<bool> {
+        match self.request_reference(task).await {
+            Ok(_) => Ok(true),
+            Err(Error::Store(StoreError::Quota { .. })) => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     /// Labels of executions that had no reference until now.

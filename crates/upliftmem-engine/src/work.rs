@@ -4,12 +4,16 @@
 //! loses it to another, and of two outcomes of one ticket the first counts. A store that is away is waited for: what was
 //! executed meanwhile is kept and brought back when it answers.
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::Arc,
+    time::Duration,
+};
 
 use serde::Serialize;
 use tokio::task::JoinSet;
 use upliftmem_agent::{Execution, ExecutionRequest, Executor, ExecutorError, MemoryText};
-use upliftmem_core::{Outcome, Rollout, UtilityRule};
+use upliftmem_core::{Outcome, Rollout, Task, TaskId, UtilityRule};
 use upliftmem_store::{
     Actor, Error as StoreError, ExecutionReport, Lease, LeaseRequest, LeasedTicket, Scope, ScopeParts, Store,
     Topic,
@@ -23,6 +27,8 @@ use crate::{
 
 /// Scopes that are looked into at once.
 const SCOPES_MAX: usize = 64;
+/// Tasks that are remembered.
+const TASKS_MAX: usize = 1_024;
 /// The longest pause between two attempts to reach what is away.
 const PAUSE_MAX: Duration = Duration::from_secs(10);
 
@@ -80,6 +86,8 @@ struct Shift {
     ended: Vec<Ended>,
     /// Scopes in which it may hold something.
     scopes: BTreeSet<Scope>,
+    /// Tasks that were read a while ago: they never change.
+    tasks: HashMap<(Scope, TaskId), Task>,
     report: WorkReport,
     /// The executor can not go on for now.
     executor_away: Option<String>,
@@ -95,6 +103,7 @@ impl Worker {
             running: JoinSet::new(),
             ended: Vec::new(),
             scopes: BTreeSet::new(),
+            tasks: HashMap::new(),
             report: WorkReport::default(),
             executor_away: None,
         };
@@ -186,7 +195,7 @@ impl Worker {
     async fn start(&self, shift: &mut Shift, scope: Scope, ticket: LeasedTicket) -> Result<()> {
         shift.scopes.insert(scope.clone());
         // A store that is away now gets the ticket back when the lease is over.
-        let request = self.request(&scope, &ticket.rollout).await?;
+        let request = self.request(shift, &scope, &ticket.rollout).await?;
         let executor = Arc::clone(&self.executor);
         let alive = keep_alive(
             Arc::clone(&self.store),
@@ -209,11 +218,19 @@ impl Worker {
     }
 
     /// What the executor is told, or what is missing for it.
-    async fn request(&self, scope: &Scope, rollout: &Rollout) -> Result<Result<ExecutionRequest, String>> {
-        let Some(task) = self.store.task(scope, rollout.task).await? else {
+    async fn request(
+        &self,
+        shift: &mut Shift,
+        scope: &Scope,
+        rollout: &Rollout,
+    ) -> Result<Result<ExecutionRequest, String>> {
+        let Some(task) = self.task(shift, scope, rollout.task).await? else {
             return Ok(Err(format!("task {} is not in the store", rollout.task)));
         };
-        let members = self.store.memories(scope, rollout.set.members()).await?;
+        let members = match rollout.set.members() {
+            [] => Vec::new(),
+            members => self.store.memories(scope, members).await?,
+        };
         if members.len() != rollout.set.len() {
             let gone = rollout.set.len() - members.len();
             return Ok(Err(format!("{gone} of the memories of its set are gone")));
@@ -229,6 +246,21 @@ impl Worker {
             seed: rollout.seed,
             purpose: rollout.purpose,
         }))
+    }
+
+    async fn task(&self, shift: &mut Shift, scope: &Scope, id: TaskId) -> Result<Option<Task>> {
+        let key = (scope.clone(), id);
+        if let Some(task) = shift.tasks.get(&key) {
+            return Ok(Some(task.clone()));
+        }
+        let task = self.store.task(scope, id).await?;
+        if let Some(task) = &task {
+            if shift.tasks.len() >= TASKS_MAX {
+                shift.tasks.clear();
+            }
+            shift.tasks.insert(key, task.clone());
+        }
+        Ok(task)
     }
 
     /// Makes ended executions durable, those of one scope in one transaction. What could not be written stays.

@@ -28,7 +28,10 @@ pub struct App {
     /// The scope of requests that name none, where no key is needed.
     pub(crate) default_scope: Option<ScopeParts>,
     pub(crate) keys: KeyCache,
+    /// How fast each key asks.
     pub(crate) limiter: RateLimiter,
+    /// How fast each tenant with a quota asks.
+    pub(crate) tenants: RateLimiter,
     pub(crate) metrics: Metrics,
     pub(crate) jobs: Jobs,
     pub(crate) upstream: Option<Upstream>,
@@ -61,7 +64,8 @@ impl App {
             authenticated: setup.authenticated,
             default_scope: setup.default_scope,
             keys: KeyCache::default(),
-            limiter: RateLimiter::new(settings.rate_per_second, settings.rate_burst),
+            limiter: RateLimiter::default(),
+            tenants: RateLimiter::default(),
             metrics: Metrics::new(),
             jobs: Jobs::default(),
             upstream: Upstream::new(&settings, setup.upstream_key),

@@ -19,10 +19,11 @@ use upliftmem_store::{ApiKey, KeyHash, Permission, ScopeParts, Tenancy, Timestam
 use crate::{
     app::Shared,
     error::{ApiError, Code, Result},
+    limits::keep_pace,
     traces::Trace,
 };
 
-/// How long a key that was looked up is believed; a revoked one stops that much later.
+/// How long a key that was looked up is believed; a revoked one stops, and a changed quota counts, that much later.
 const BELIEVED: Duration = Duration::from_secs(5);
 /// Keys that are remembered, valid and invalid ones alike.
 const REMEMBERED_MAX: usize = 4_096;
@@ -37,6 +38,8 @@ pub(crate) struct Caller {
     pub(crate) permission: Permission,
     /// Every scope of the caller has these parts.
     pub(crate) tenant: ScopeParts,
+    /// Tenants whose quota says how many requests a second all their keys may send together.
+    pub(crate) paces: Vec<(String, f64)>,
     /// The span of the request.
     pub(crate) trace: Trace,
 }
@@ -55,6 +58,7 @@ impl Caller {
             anonymous: true,
             permission: Permission::Admin,
             tenant: ScopeParts::default(),
+            paces: Vec::new(),
             trace: Trace::default(),
         }
     }
@@ -70,6 +74,7 @@ impl Caller {
                 user_id: Some(String::new()),
                 ..ScopeParts::default()
             },
+            paces: Vec::new(),
             trace: Trace::default(),
         }
     }
@@ -100,22 +105,42 @@ impl axum::extract::FromRequestParts<Shared> for Caller {
     }
 }
 
+/// A key, and the tenants that it counts for with their requests a second.
+#[derive(Debug, Clone)]
+pub(crate) struct KnownKey {
+    key: ApiKey,
+    paces: Vec<(String, f64)>,
+}
+
 /// Keys by the hash of their secret, with the moment they were looked up.
-type LookedUp = HashMap<[u8; 32], (Instant, Option<ApiKey>)>;
+type LookedUp = HashMap<[u8; 32], (Instant, Option<KnownKey>)>;
 
 /// Keys that were looked up a moment ago.
 #[derive(Default)]
 pub(crate) struct KeyCache(Mutex<LookedUp>);
 
 impl KeyCache {
-    pub(crate) async fn find(&self, store: &dyn Tenancy, secret: &str) -> Result<Option<ApiKey>> {
+    pub(crate) async fn find(&self, store: &dyn Tenancy, secret: &str) -> Result<Option<KnownKey>> {
         let digest: [u8; 32] = Sha256::digest(secret.as_bytes()).into();
         if let Some((at, key)) = self.lock().get(&digest)
             && at.elapsed() < BELIEVED
         {
             return Ok(key.clone());
         }
-        let key = store.find_key(&KeyHash::of(secret)).await?;
+        let key = match store.find_key(&KeyHash::of(secret)).await? {
+            None => None,
+            Some(key) => {
+                let quotas = store.quotas_over(&key.tenant).await?.into_iter();
+                let paces = quotas.filter_map(|quota| {
+                    let pace = quota.limits.requests_per_second?;
+                    Some((quota.tenant.to_string(), pace))
+                });
+                Some(KnownKey {
+                    paces: paces.collect(),
+                    key,
+                })
+            }
+        };
         let mut known = self.lock();
         if known.len() >= REMEMBERED_MAX {
             known.clear();
@@ -155,12 +180,14 @@ pub(crate) async fn identify(app: &Shared, headers: &HeaderMap) -> Result<Caller
     };
     let store = app.store();
     let key = app.keys.find(store.as_ref(), secret).await?;
-    let key = key.ok_or_else(|| ApiError::new(Code::Unauthorized, "the key is not known or was revoked"))?;
+    let KnownKey { key, paces } =
+        key.ok_or_else(|| ApiError::new(Code::Unauthorized, "the key is not known or was revoked"))?;
     Ok(Caller {
         id: key.id,
         anonymous: false,
         permission: key.permission,
         tenant: key.tenant,
+        paces,
         trace: Trace::default(),
     })
 }
@@ -177,7 +204,7 @@ pub(crate) async fn authorize(
         Err(error) => return error.into_response(),
     };
     caller.trace = request.extensions().get::<Trace>().cloned().unwrap_or_default();
-    if let Err(error) = app.limiter.take(&caller.id) {
+    if let Err(error) = keep_pace(&app, &caller) {
         return error.into_response();
     }
     request.extensions_mut().insert(caller);

@@ -45,6 +45,7 @@ codes! {
     ScopeMissing, "scope_missing", BAD_REQUEST;
     Unauthorized, "unauthorized", UNAUTHORIZED;
     Forbidden, "forbidden", FORBIDDEN;
+    QuotaExceeded, "quota_exceeded", FORBIDDEN;
     ScopeForbidden, "scope_forbidden", FORBIDDEN;
     HostForbidden, "host_forbidden", FORBIDDEN;
     NotFound, "not_found", NOT_FOUND;
@@ -153,6 +154,7 @@ impl From<StoreError> for ApiError {
         let code = match &error {
             StoreError::Invalid(_) | StoreError::Import { .. } => Code::InvalidRequest,
             StoreError::Limit { .. } => Code::LimitExceeded,
+            StoreError::Quota { .. } => Code::QuotaExceeded,
             StoreError::NotFound { .. } => Code::NotFound,
             StoreError::Conflict { .. } | StoreError::Deposed { .. } => Code::Conflict,
             StoreError::Generation { .. } => Code::GenerationMismatch,

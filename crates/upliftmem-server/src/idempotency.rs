@@ -114,7 +114,8 @@ async fn once_or_error(app: &Shared, operation: &str, request: Request, next: Ne
         request: hash(&[parts.uri.path().as_bytes(), &body]),
     };
     let store = app.store();
-    let now = Timestamp::now();
+    // Replicas whose clocks are apart must agree on what was abandoned.
+    let now = store.clock().await?;
     // Nobody works longer on a request than twice its time.
     let abandoned = before(now, app.settings.timeout().max(Duration::from_secs(30)) * 2);
     match store.claim_answer(&key, now, abandoned).await? {
@@ -154,7 +155,8 @@ async fn kept(app: &Shared, key: &AnswerKey, response: Response) -> Result<Respo
         status: parts.status.as_u16(),
         body: String::from_utf8_lossy(&body).into_owned(),
     });
-    app.store().settle_answer(key, Timestamp::now(), answer).await?;
+    let now = app.store().clock().await?;
+    app.store().settle_answer(key, now, answer).await?;
     Ok(Response::from_parts(parts, Body::from(body)))
 }
 

@@ -17,6 +17,7 @@ use tracing::Instrument;
 
 use crate::{
     app::Shared,
+    auth::Caller,
     error::{ApiError, Code, Result},
 };
 
@@ -25,54 +26,103 @@ pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id"
 /// Callers whose pace is remembered.
 const CALLERS_MAX: usize = 10_000;
 
-/// A bucket of permits for each caller, refilled at a steady pace.
-pub(crate) struct RateLimiter {
-    per_second: f64,
-    burst: f64,
-    buckets: Mutex<HashMap<String, (f64, Instant)>>,
+/// How fast somebody may ask.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Pace {
+    /// On average; 0 is as fast as they like.
+    pub(crate) per_second: f64,
+    /// At once, after a pause.
+    pub(crate) burst: f64,
 }
 
-impl RateLimiter {
-    pub(crate) fn new(per_second: f64, burst: u32) -> Self {
+impl Pace {
+    /// A pace whose burst is what comes in a second.
+    pub(crate) fn steady(per_second: f64) -> Self {
         Self {
             per_second,
-            burst: f64::from(burst.max(1)),
-            buckets: Mutex::default(),
+            burst: per_second.max(1.0),
         }
+    }
+}
+
+struct Bucket {
+    permits: f64,
+    at: Instant,
+    pace: Pace,
+}
+
+impl Bucket {
+    fn refilled(&self, now: Instant) -> f64 {
+        let more = now.duration_since(self.at).as_secs_f64() * self.pace.per_second;
+        (self.permits + more).min(self.pace.burst)
+    }
+}
+
+/// A bucket of permits for each name, refilled at a steady pace.
+#[derive(Default)]
+pub(crate) struct RateLimiter(Mutex<HashMap<String, Bucket>>);
+
+impl RateLimiter {
+    /// Takes a permit, or says after how many seconds there is one.
+    pub(crate) fn take(&self, name: &str, pace: Pace) -> Result<(), u64> {
+        self.take_at(name, pace, Instant::now())
     }
 
-    /// Takes a permit, or says when to come back.
-    pub(crate) fn take(&self, caller: &str) -> Result<()> {
-        self.take_at(caller, Instant::now())
+    fn take_at(&self, name: &str, pace: Pace, now: Instant) -> Result<(), u64> {
+        if pace.per_second <= 0.0 {
+            return Ok(());
+        }
+        let mut buckets = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if buckets.len() >= CALLERS_MAX && !buckets.contains_key(name) {
+            buckets.retain(|_, bucket| bucket.refilled(now) < bucket.pace.burst);
+        }
+        let bucket = buckets.entry(name.to_owned()).or_insert(Bucket {
+            permits: pace.burst,
+            at: now,
+            pace,
+        });
+        bucket.pace = pace;
+        bucket.permits = bucket.refilled(now);
+        bucket.at = now;
+        if bucket.permits >= 1.0 {
+            bucket.permits -= 1.0;
+            return Ok(());
+        }
+        let wait = ((1.0 - bucket.permits) / pace.per_second).ceil();
+        Err((wait as u64).max(1))
     }
+}
 
-    fn take_at(&self, caller: &str, now: Instant) -> Result<()> {
-        if self.per_second <= 0.0 {
-            return Ok(());
-        }
-        let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
-        if buckets.len() >= CALLERS_MAX && !buckets.contains_key(caller) {
-            let full = |(permits, at): &(f64, Instant)| {
-                permits + now.duration_since(*at).as_secs_f64() * self.per_second >= self.burst
-            };
-            buckets.retain(|_, bucket| !full(bucket));
-        }
-        let (permits, at) = buckets.entry(caller.to_owned()).or_insert((self.burst, now));
-        let refilled = *permits + now.duration_since(*at).as_secs_f64() * self.per_second;
-        *permits = refilled.min(self.burst);
-        *at = now;
-        if *permits >= 1.0 {
-            *permits -= 1.0;
-            return Ok(());
-        }
-        let wait = ((1.0 - *permits) / self.per_second).ceil();
-        let mut error = ApiError::new(
-            Code::RateLimited,
-            format_args!("more than {} requests a second; slow down", self.per_second),
-        );
-        error.retry_after = Some((wait as u64).max(1));
-        Err(error)
+/// Counts a request of a key, and of every tenant with a quota that the key belongs to.
+pub(crate) fn keep_pace(app: &Shared, caller: &Caller) -> Result<()> {
+    let settings = &app.settings;
+    let own = Pace {
+        per_second: settings.rate_per_second,
+        burst: f64::from(settings.rate_burst.max(1)),
+    };
+    let refuse = |message: String, wait| {
+        let mut error = ApiError::new(Code::RateLimited, message);
+        error.retry_after = Some(wait);
+        error
+    };
+    app.limiter.take(&caller.id, own).map_err(|wait| {
+        let per_second = own.per_second;
+        refuse(
+            format!("more than {per_second} requests a second; slow down"),
+            wait,
+        )
+    })?;
+    for (tenant, per_second) in &caller.paces {
+        let taken = app.tenants.take(tenant, Pace::steady(*per_second));
+        taken.map_err(|wait| {
+            let message = format!(
+                "all keys of {tenant} together send more than {per_second} requests a second; slow down, or raise the \
+                 quota with `upliftmem quotas set`"
+            );
+            refuse(message, wait)
+        })?;
     }
+    Ok(())
 }
 
 /// The outermost layer: names the request, turns it away early when there are too many, measures and logs it.
@@ -199,16 +249,30 @@ mod tests {
 
     #[test]
     fn a_burst_is_let_through_and_then_the_pace_is_kept() {
-        let limiter = RateLimiter::new(2.0, 3);
+        let limiter = RateLimiter::default();
+        let pace = Pace {
+            per_second: 2.0,
+            burst: 3.0,
+        };
         let start = Instant::now();
         for _ in 0..3 {
-            assert!(limiter.take_at("a", start).is_ok());
+            assert!(limiter.take_at("a", pace, start).is_ok());
         }
-        let refused = limiter.take_at("a", start).unwrap_err();
-        assert_eq!(refused.retry_after, Some(1));
-        assert!(limiter.take_at("b", start).is_ok(), "others are not held up");
-        assert!(limiter.take_at("a", start + Duration::from_millis(600)).is_ok());
-        assert!(limiter.take_at("a", start + Duration::from_millis(700)).is_err());
-        assert!(RateLimiter::new(0.0, 1).take_at("a", start).is_ok());
+        assert_eq!(limiter.take_at("a", pace, start), Err(1));
+        assert!(
+            limiter.take_at("b", pace, start).is_ok(),
+            "others are not held up"
+        );
+        let later = |millis| start + Duration::from_millis(millis);
+        assert!(limiter.take_at("a", pace, later(600)).is_ok());
+        assert!(limiter.take_at("a", pace, later(700)).is_err());
+        assert!(limiter.take_at("a", Pace::steady(0.0), start).is_ok());
+        let slow = Pace::steady(0.1);
+        assert!(limiter.take_at("c", slow, start).is_ok(), "once at least");
+        assert_eq!(limiter.take_at("c", slow, start), Err(10));
+        assert!(
+            limiter.take_at("c", Pace::steady(5.0), later(300)).is_ok(),
+            "a raised pace counts at once"
+        );
     }
 }

@@ -2,9 +2,9 @@
 //!
 //! ```text
 //! cargo run -p upliftmem-store --example fixture -- sqlite new.db
-//! sqlite3 new.db .dump > crates/upliftmem-store/fixtures/v4_sqlite.sql
-//! cargo run -p upliftmem-store --example fixture -- postgres postgresql://... fixture_v4
-//! pg_dump --no-owner --inserts --schema=fixture_v4 postgresql://... > crates/upliftmem-store/fixtures/v4_postgres.sql
+//! sqlite3 new.db .dump > crates/upliftmem-store/fixtures/v5_sqlite.sql
+//! cargo run -p upliftmem-store --example fixture -- postgres postgresql://... fixture_v5
+//! pg_dump --no-owner --inserts --schema=fixture_v5 postgresql://... > crates/upliftmem-store/fixtures/v5_postgres.sql
 //! ```
 //!
 //! A dump is made when a schema version is released, and never again; `tests/conformance/schema.rs` upgrades it.

@@ -27,6 +27,22 @@ pub enum Error {
         what: String,
     },
 
+    /// A tenant would use more than it may.
+    #[error(
+        "the quota of {tenant} is {allowed} {what}, and this would make {got}; delete what is not needed (memories), or \
+         raise it with `upliftmem quotas set`"
+    )]
+    Quota {
+        /// Whose quota it is.
+        tenant: String,
+        /// What is counted: `memories` or `executions`.
+        what: &'static str,
+        /// How much there may be.
+        allowed: u64,
+        /// How much there would be.
+        got: u64,
+    },
+
     /// Nothing of that name is in the scope.
     #[error("{kind} {id} is not in scope {scope}; check the id and the scope")]
     NotFound {
@@ -141,6 +157,7 @@ impl Error {
         match self {
             Self::Invalid(_)
             | Self::Limit { .. }
+            | Self::Quota { .. }
             | Self::NotFound { .. }
             | Self::Conflict { .. }
             | Self::Generation { .. }

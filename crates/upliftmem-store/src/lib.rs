@@ -36,6 +36,7 @@ mod lexical;
 mod limits;
 mod memory;
 mod postgres;
+mod quota;
 mod recall;
 mod reembed;
 mod scope;
@@ -64,6 +65,7 @@ pub use memory::{
     estimated_tokens,
 };
 pub use postgres::{PostgresPlace, open_postgres};
+pub use quota::{Quota, QuotaLimits};
 pub use recall::{Hit, Recall, RecallMode, RecallQuery};
 pub use reembed::{EmbedTexts, ReembedProgress, reembed};
 pub use scope::{SCOPE_PART_BYTES_MAX, Scope, ScopeParts};
@@ -76,5 +78,5 @@ pub use ticket::{
     AfterFailure, Completion, ExecutionReport, Lease, LeaseRequest, LeasedTicket, NewTicket, StoredReport,
     Ticket, TicketFilter, TicketState,
 };
-pub use time::Timestamp;
+pub use time::{Timestamp, set_clock_ahead};
 pub use upliftmem_core::TrajectoryStep;

@@ -37,12 +37,7 @@ pub struct ScopeParts {
 impl Scope {
     /// Checks the parts: at least one is given, none is empty, long, padded or has control characters.
     pub fn new(parts: ScopeParts) -> Result<Self, InvalidInput> {
-        let named = [
-            ("user_id", &parts.user_id),
-            ("agent_id", &parts.agent_id),
-            ("run_id", &parts.run_id),
-            ("app_id", &parts.app_id),
-        ];
+        let named = parts.named();
         if named.iter().all(|(_, part)| part.is_none()) {
             return Err(InvalidInput::new(
                 "scope",
@@ -90,25 +85,82 @@ impl Scope {
 
     /// The scope of a database's key.
     pub(crate) fn from_key(key: &str) -> Option<Self> {
+        Self::new(ScopeParts::from_key(key)?).ok()
+    }
+
+    /// The one spelling under which a database keys the scope.
+    pub(crate) fn key(&self) -> String {
+        self.0.key()
+    }
+}
+
+impl ScopeParts {
+    /// The parts by their names, in the order of keys.
+    fn named(&self) -> [(&'static str, &Option<String>); 4] {
+        [
+            ("user_id", &self.user_id),
+            ("agent_id", &self.agent_id),
+            ("run_id", &self.run_id),
+            ("app_id", &self.app_id),
+        ]
+    }
+
+    /// The one spelling under which a database keys a scope or a tenant.
+    pub(crate) fn key(&self) -> String {
+        serde_json::json!(self.named().map(|(_, part)| part)).to_string()
+    }
+
+    /// The parts of a database's key.
+    pub(crate) fn from_key(key: &str) -> Option<Self> {
         let (user_id, agent_id, run_id, app_id) = serde_json::from_str(key).ok()?;
-        Self::new(ScopeParts {
+        Some(Self {
             user_id,
             agent_id,
             run_id,
             app_id,
         })
-        .ok()
     }
 
-    /// The one spelling under which a database keys the scope.
-    pub(crate) fn key(&self) -> String {
-        let ScopeParts {
-            user_id,
-            agent_id,
-            run_id,
-            app_id,
-        } = &self.0;
-        serde_json::json!([user_id, agent_id, run_id, app_id]).to_string()
+    /// The parts with their places in a key.
+    pub(crate) fn places(&self) -> impl Iterator<Item = (usize, &str)> {
+        let parts = self.named().map(|(_, part)| part.as_deref());
+        (0..).zip(parts).filter_map(|(place, part)| Some((place, part?)))
+    }
+
+    /// The keys of every tenant that all scopes with these parts belong to, the one without parts included.
+    pub(crate) fn tenants(&self) -> Vec<String> {
+        let mut tenants = vec![Self::default()];
+        for (place, part) in self.places() {
+            for mut tenant in tenants.clone() {
+                let parts = [
+                    &mut tenant.user_id,
+                    &mut tenant.agent_id,
+                    &mut tenant.run_id,
+                    &mut tenant.app_id,
+                ];
+                if let Some(slot) = parts.into_iter().nth(place) {
+                    *slot = Some(part.to_owned());
+                }
+                tenants.push(tenant);
+            }
+        }
+        tenants.iter().map(Self::key).collect()
+    }
+}
+
+impl fmt::Display for ScopeParts {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut separator = "";
+        for (name, part) in self.named() {
+            if let Some(part) = part {
+                write!(out, "{separator}{name}={part:?}")?;
+                separator = ",";
+            }
+        }
+        if separator.is_empty() {
+            out.write_str("all scopes")?;
+        }
+        Ok(())
     }
 }
 
@@ -146,20 +198,7 @@ impl From<Scope> for ScopeParts {
 
 impl fmt::Display for Scope {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let parts = [
-            ("user_id", &self.0.user_id),
-            ("agent_id", &self.0.agent_id),
-            ("run_id", &self.0.run_id),
-            ("app_id", &self.0.app_id),
-        ];
-        let mut separator = "";
-        for (name, part) in parts {
-            if let Some(part) = part {
-                write!(out, "{separator}{name}={part:?}")?;
-                separator = ",";
-            }
-        }
-        Ok(())
+        self.0.fmt(out)
     }
 }
 
@@ -222,5 +261,28 @@ mod tests {
             serde_json::from_str::<Scope>(r#"{"user_id":"a"}"#).unwrap(),
             Scope::user("a").unwrap()
         );
+    }
+
+    #[test]
+    fn a_scope_belongs_to_every_tenant_made_of_its_parts() {
+        let scope = Scope::new(ScopeParts {
+            user_id: Some("a".into()),
+            app_id: Some("s".into()),
+            ..ScopeParts::default()
+        })
+        .unwrap();
+        let mut tenants = scope.parts().tenants();
+        tenants.sort();
+        let expected = [
+            r#"["a",null,null,"s"]"#,
+            r#"["a",null,null,null]"#,
+            r#"[null,null,null,"s"]"#,
+            "[null,null,null,null]",
+        ];
+        assert_eq!(tenants, expected);
+        for tenant in tenants {
+            assert!(scope.within(&ScopeParts::from_key(&tenant).unwrap()));
+        }
+        assert_eq!(ScopeParts::default().to_string(), "all scopes");
     }
 }

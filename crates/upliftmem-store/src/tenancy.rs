@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 use upliftmem_core::MemoryId;
 
 use crate::{
-    Scope, ScopeParts, Timestamp,
+    Quota, QuotaLimits, Scope, ScopeParts, Timestamp,
     error::{Error, Result},
 };
 
@@ -142,6 +142,18 @@ pub trait Tenancy: Send + Sync {
 
     /// Tickets of all scopes that nobody holds: how much there is to do.
     async fn waiting_tickets(&self) -> Result<u64>;
+
+    /// Gives a tenant a quota, in place of the one it had, and counts what the tenant has.
+    async fn set_quota(&self, tenant: &ScopeParts, limits: QuotaLimits) -> Result<Quota>;
+
+    /// Takes a tenant's quota away; says whether it had one.
+    async fn remove_quota(&self, tenant: &ScopeParts) -> Result<bool>;
+
+    /// A page of quotas, by tenant.
+    async fn list_quotas(&self, after: Option<&ScopeParts>, rows: usize) -> Result<Vec<Quota>>;
+
+    /// The quotas towards which everything counts that happens in scopes with these parts.
+    async fn quotas_over(&self, parts: &ScopeParts) -> Result<Vec<Quota>>;
 
     /// Takes the right to answer a request that may come again. A claim from before `abandoned` that was never
     /// settled is given anew.

@@ -1,8 +1,20 @@
 //! Moments. A store has no clock of its own: the caller says what time it is.
 
-use std::time::Duration;
+use std::{
+    sync::atomic::{AtomicI64, Ordering},
+    time::Duration,
+};
 
 use serde::{Deserialize, Serialize};
+
+/// How far this process's clock is set ahead, in milliseconds.
+static AHEAD: AtomicI64 = AtomicI64::new(0);
+
+/// Makes this process believe that it is later than its machine says, or earlier. For tests of what happens when the
+/// clocks of machines are apart.
+pub fn set_clock_ahead(millis: i64) {
+    AHEAD.store(millis, Ordering::Relaxed);
+}
 
 /// Milliseconds since 1970-01-01T00:00:00Z.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
@@ -31,9 +43,11 @@ impl Timestamp {
         Self::from_millis(self.0.saturating_add(millis))
     }
 
-    /// What the clock of this machine says.
+    /// What the clock of this machine says. Machines do not agree on it: what is compared with another machine's time
+    /// goes by [`crate::Store::clock`].
     pub fn now() -> Self {
         let elapsed = std::time::UNIX_EPOCH.elapsed().unwrap_or_default();
-        Self::default().after(elapsed)
+        let now = Self::default().after(elapsed);
+        Self::from_millis(now.0.saturating_add_signed(AHEAD.load(Ordering::Relaxed)))
     }
 }

@@ -15,6 +15,7 @@ use commands::Arguments;
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     start_log(arguments.default_log());
+    set_clock();
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return failed(&anyhow::anyhow!("the runtime did not start: {error}")),
@@ -22,6 +23,15 @@ fn main() -> ExitCode {
     match runtime.block_on(commands::run(arguments)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => failed(&error),
+    }
+}
+
+/// Sets this process's clock ahead (or back) for tests of machines whose clocks are apart.
+fn set_clock() {
+    let ahead = std::env::var("UPLIFTMEM_TEST_CLOCK_AHEAD_SECONDS").ok();
+    if let Some(seconds) = ahead.and_then(|text| text.parse::<i64>().ok()) {
+        tracing::warn!(seconds, "this process's clock is set apart");
+        upliftmem_store::set_clock_ahead(seconds.saturating_mul(1_000));
     }
 }
 

@@ -87,7 +87,9 @@ impl LiveScope {
                 duration,
                 purpose,
             };
-            let leased = self.store.lease(&self.scope, Timestamp::now(), request).await?;
+            // Replicas and workers whose clocks are apart must agree on when a lease ends.
+            let now = self.store.clock().await?;
+            let leased = self.store.lease(&self.scope, now, request).await?;
             let Some(ticket) = leased.into_iter().next() else {
                 return Ok(None);
             };
@@ -120,7 +122,7 @@ impl LiveScope {
 
     /// Says that an execution is under way; until when it is kept.
     pub async fn probe_heartbeat(&self, lease: Lease, duration: Duration) -> Result<Timestamp> {
-        let now = Timestamp::now();
+        let now = self.store.clock().await?;
         self.store.heartbeat(&self.scope, now, lease, duration).await?;
         Ok(now.after(duration))
     }
@@ -222,8 +224,19 @@ impl LiveScope {
         if budget == 0 {
             return Err(InvalidInput::new("budget", "0 is asked for; ask for at least 1").into());
         }
+        let allowed = self.executions_left().await?;
         let tasks = window.len();
-        let (scenes, references) = self.scenes(window, budget).await?;
+        let (scenes, references) = self.scenes(window, budget.min(allowed)).await?;
+        let budget = budget.min(allowed - references);
+        if budget == 0 {
+            return Ok(Planned {
+                batch: None,
+                probes: 0,
+                references,
+                batch_value: 0.0,
+                tasks,
+            });
+        }
         let count = batches.next();
         let scorer = self.scorer()?;
         let label = scorer_label(&scorer);
@@ -266,6 +279,27 @@ impl LiveScope {
         }
         self.store.enqueue(&self.scope, now, tickets).await?;
         Ok(planned)
+    }
+
+    /// Executions that the scope's quotas leave; none left is refused by the quota that is used up.
+    async fn executions_left(&self) -> Result<usize> {
+        let mut left = usize::MAX;
+        for quota in self.store.quotas_over(self.scope.parts()).await? {
+            match (quota.executions_left(), quota.limits.executions_max) {
+                (Some(0), Some(allowed)) => {
+                    return Err(StoreError::Quota {
+                        tenant: quota.tenant.to_string(),
+                        what: "executions",
+                        allowed,
+                        got: quota.executions.saturating_add(1),
+                    }
+                    .into());
+                }
+                (Some(more), _) => left = left.min(usize::try_from(more).unwrap_or(usize::MAX)),
+                (None, _) => {}
+            }
+        }
+        Ok(left)
     }
 
     /// What deciding about a window needs. A task that was never done without memory is asked for that first.

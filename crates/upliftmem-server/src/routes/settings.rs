@@ -4,7 +4,7 @@ use axum::extract::State;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
-use upliftmem_store::Permission;
+use upliftmem_store::{Permission, Quota};
 
 use crate::{
     app::Shared,
@@ -24,12 +24,38 @@ struct CallerView {
     tenant: ScopeView,
 }
 
+/// What a tenant may use, and what it has used; null is no limit.
+#[derive(Debug, Serialize, JsonSchema)]
+struct QuotaView {
+    memories: u64,
+    memories_max: Option<u64>,
+    /// Executions that were asked for.
+    executions: u64,
+    executions_max: Option<u64>,
+    /// Of all keys of the tenant together.
+    requests_per_second: Option<f64>,
+}
+
+impl From<Quota> for QuotaView {
+    fn from(quota: Quota) -> Self {
+        Self {
+            memories: quota.memories,
+            memories_max: quota.limits.memories_max,
+            executions: quota.executions,
+            executions_max: quota.limits.executions_max,
+            requests_per_second: quota.limits.requests_per_second,
+        }
+    }
+}
+
 #[derive(Debug, Serialize, JsonSchema)]
 struct SettingsView {
     version: String,
     /// Whether requests need a key.
     keys: bool,
     caller: CallerView,
+    /// The quota of the caller's tenant, if it has one.
+    quota: Option<QuotaView>,
     /// The scope of requests that name none; absent where they must name one.
     default_scope: Option<ScopeView>,
     /// How sets are searched for.
@@ -54,9 +80,13 @@ fn object(value: Value) -> Map<String, Value> {
 async fn settings(State(app): State<Shared>, caller: Caller) -> Result<Answer<SettingsView>> {
     let (live, server) = (app.live.settings(), &app.settings);
     let default_scope = app.default_scope.as_ref().filter(|_| caller.anonymous);
+    // What wider tenants have used is their own business.
+    let mut quotas = app.store().quotas_over(&caller.tenant).await?.into_iter();
+    let quota = quotas.find(|quota| quota.tenant == caller.tenant);
     Ok(Answer(SettingsView {
         version: env!("CARGO_PKG_VERSION").into(),
         keys: app.authenticated,
+        quota: quota.map(Into::into),
         default_scope: default_scope.map(Into::into),
         retrieval: object(json!(live.retrieval)),
         acquisition: object(json!(live.acquisition)),

@@ -3,9 +3,15 @@
 use async_trait::async_trait;
 use upliftmem_core::MemoryId;
 
-use super::{Backend, Row, Sql, answers, id, scopes, store::SqlStore, tickets};
+use super::{
+    Backend, Row, Sql, answers, id, quotas,
+    scopes::{self, parsed},
+    store::SqlStore,
+    tickets,
+};
 use crate::{
-    AnswerKey, ApiKey, Claim, KeptAnswer, KeyHash, Permission, Scope, ScopeParts, Tenancy, Timestamp,
+    AnswerKey, ApiKey, Claim, KeptAnswer, KeyHash, Permission, Quota, QuotaLimits, Scope, ScopeParts,
+    Tenancy, Timestamp,
     error::{Error, Result},
     limits::between_one_and,
     memory::check_name,
@@ -47,24 +53,15 @@ fn create(sql: &mut dyn Sql, key: &ApiKey, hash: &KeyHash) -> Result<()> {
 }
 
 fn scopes_of(sql: &mut dyn Sql, tenant: &ScopeParts, after: i64, rows: usize) -> Result<Vec<(u64, Scope)>> {
-    let mut found = Vec::new();
-    // Only the tenant's own leave this function.
-    let query = "SELECT number, key FROM scopes WHERE number > $1 ORDER BY number";
-    sql.each(query, &[after.into()], &mut |mut row| {
-        if found.len() == rows {
-            return Ok(());
-        }
-        let (number, scope) = (row.unsigned(0)?, parsed(&row.text(1)?)?);
-        if scope.within(tenant) {
-            found.push((number, scope));
-        }
-        Ok(())
-    })?;
-    Ok(found)
-}
-
-fn parsed(key: &str) -> Result<Scope> {
-    Scope::from_key(key).ok_or_else(|| Error::Corrupt(format!("scope key {key:?}")))
+    let (condition, mut values) = scopes::within(sql.dialect(), tenant, 2);
+    let query = format!(
+        "SELECT s.number, s.key FROM scopes s WHERE s.number > $1{condition} ORDER BY s.number LIMIT {rows}"
+    );
+    values.insert(0, after.into());
+    let found = sql.all(&query, &values)?.into_iter();
+    found
+        .map(|mut row| Ok((row.unsigned(0)?, parsed(&row.text(1)?)?)))
+        .collect()
 }
 
 fn scope_of(sql: &mut dyn Sql, tenant: &ScopeParts, memory: MemoryId) -> Result<Option<Scope>> {
@@ -141,21 +138,41 @@ impl<B: Backend> Tenancy for SqlStore<B> {
     ) -> Result<Vec<Scope>> {
         let tenant = tenant.clone();
         self.backend
-            .read(move |sql| {
-                let mut found = Vec::new();
-                for key in tickets::waiting_scopes(sql, now)? {
-                    let scope = parsed(&key)?;
-                    if found.len() < rows && scope.within(&tenant) {
-                        found.push(scope);
-                    }
-                }
-                Ok(found)
-            })
+            .read(move |sql| tickets::waiting_scopes(sql, &tenant, now, rows))
             .await
     }
 
     async fn waiting_tickets(&self) -> Result<u64> {
         self.backend.read(tickets::waiting).await
+    }
+
+    async fn set_quota(&self, tenant: &ScopeParts, limits: QuotaLimits) -> Result<Quota> {
+        limits.check()?;
+        if *tenant != ScopeParts::default() {
+            Scope::new(tenant.clone())?;
+        }
+        let tenant = tenant.clone();
+        self.backend
+            .write(move |sql| quotas::set(sql, &tenant, limits))
+            .await
+    }
+
+    async fn remove_quota(&self, tenant: &ScopeParts) -> Result<bool> {
+        let tenant = tenant.clone();
+        self.backend.write(move |sql| quotas::remove(sql, &tenant)).await
+    }
+
+    async fn list_quotas(&self, after: Option<&ScopeParts>, rows: usize) -> Result<Vec<Quota>> {
+        between_one_and("page_rows_max", self.limits.page_rows_max, rows, "rows of a page")?;
+        let after = after.cloned();
+        self.backend
+            .read(move |sql| quotas::list(sql, after.as_ref(), rows))
+            .await
+    }
+
+    async fn quotas_over(&self, parts: &ScopeParts) -> Result<Vec<Quota>> {
+        let parts = parts.clone();
+        self.backend.read(move |sql| quotas::over(sql, &parts)).await
     }
 
     async fn claim_answer(&self, key: &AnswerKey, now: Timestamp, abandoned: Timestamp) -> Result<Claim> {

@@ -4,6 +4,7 @@ use upliftmem_core::{Memory, MemoryId, TaskId};
 
 use super::{
     Dialect, Row, Sql, Value, embeddings, id, placeholders,
+    quotas::{self, Used},
     retirement::{retire, status_of},
     scopes::{self, ScopeRow},
     words::{self, WordCounts},
@@ -77,6 +78,14 @@ pub(crate) fn add(
         results.push(ItemResult { id, status });
     }
     counts.write(sql, row.number)?;
+    let new =
+        |result: &&ItemResult| matches!(result.status, ItemStatus::Stored | ItemStatus::Quarantined { .. });
+    let memories = i64::try_from(results.iter().filter(new).count()).unwrap_or(i64::MAX);
+    let used = Used {
+        memories,
+        ..Used::default()
+    };
+    quotas::charge(sql, scope, used)?;
     Ok(results)
 }
 

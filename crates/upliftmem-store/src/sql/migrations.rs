@@ -31,6 +31,11 @@ const MIGRATIONS: &[Migration] = &[
         sqlite: "",
         postgres: include_str!("../../migrations/0004_postgres.sql"),
     },
+    Migration {
+        common: include_str!("../../migrations/0005_tables.sql"),
+        sqlite: include_str!("../../migrations/0005_sqlite.sql"),
+        postgres: include_str!("../../migrations/0005_postgres.sql"),
+    },
 ];
 
 /// The schema version this program writes.

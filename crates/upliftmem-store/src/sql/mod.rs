@@ -11,6 +11,7 @@ pub(crate) mod leaders;
 pub(crate) mod leases;
 pub(crate) mod memories;
 pub(crate) mod migrations;
+pub(crate) mod quotas;
 pub(crate) mod recall;
 pub(crate) mod reports;
 pub(crate) mod retirement;

@@ -4,6 +4,7 @@ use upliftmem_core::MemoryId;
 
 use super::{
     Row, Sql, Value, id,
+    quotas::{self, Used},
     scopes::{self, ScopeRow},
     words::{self, WordCounts},
 };
@@ -197,6 +198,11 @@ pub(crate) fn delete(sql: &mut dyn Sql, scope: &Scope, memory: MemoryId) -> Resu
         &[row.number.into(), row.version.into(), number.into()],
     )?;
     counts.write(sql, row.number)?;
+    let used = Used {
+        memories: -1,
+        ..Used::default()
+    };
+    quotas::charge(sql, scope, used)?;
     Ok(true)
 }
 

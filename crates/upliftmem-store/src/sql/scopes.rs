@@ -1,9 +1,9 @@
 //! The row behind a scope: its number in the keys of all others, and its counters.
 
-use super::{Dialect, Row, Sql};
+use super::{Dialect, Row, Sql, Value};
 use crate::{
     error::{Error, Result},
-    scope::Scope,
+    scope::{Scope, ScopeParts},
 };
 
 /// A scope that exists.
@@ -74,4 +74,23 @@ pub(crate) fn change(sql: &mut dyn Sql, scope: &Scope) -> Result<ScopeRow> {
     let row = sql.first(&statement, &[number.into()])?;
     let mut row = row.ok_or_else(|| Error::Database(format!("scope {scope} vanished")))?;
     read(&mut row)
+}
+
+/// The scope of a key that this program wrote.
+pub(crate) fn parsed(key: &str) -> Result<Scope> {
+    Scope::from_key(key).ok_or_else(|| Error::Corrupt(format!("scope key {key:?}")))
+}
+
+/// The condition that a scope `s` is within a tenant, with its values from `$first` on. Indexes are over the same words.
+pub(crate) fn within(dialect: Dialect, tenant: &ScopeParts, first: usize) -> (String, Vec<Value>) {
+    let key = match dialect {
+        Dialect::Sqlite => "s.key",
+        Dialect::Postgres => "s.key::jsonb",
+    };
+    let (mut condition, mut values) = (String::new(), Vec::new());
+    for (place, part) in tenant.places() {
+        condition.push_str(&format!(" AND ({key} ->> {place}) = ${}", first + values.len()));
+        values.push(part.into());
+    }
+    (condition, values)
 }

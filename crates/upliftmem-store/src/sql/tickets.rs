@@ -2,9 +2,13 @@
 
 use upliftmem_core::{Cost, Outcome, Performance, Rollout, RolloutId, TaskId};
 
-use super::{Row, Sql, Value, id, placeholders, scopes};
+use super::{
+    Row, Sql, Value, id, placeholders,
+    quotas::{self, Used},
+    scopes::{self, parsed},
+};
 use crate::{
-    NewTicket, Scope, StoreLimits, StoredTicket, Ticket, TicketFilter, TicketState, Timestamp,
+    NewTicket, Scope, ScopeParts, StoreLimits, StoredTicket, Ticket, TicketFilter, TicketState, Timestamp,
     error::{Error, Result},
     memory::check_name,
     ticket::parse_purpose,
@@ -117,6 +121,11 @@ pub(crate) fn enqueue(
             now,
         )?);
     }
+    let used = Used {
+        executions: i64::try_from(count).unwrap_or(i64::MAX),
+        ..Used::default()
+    };
+    quotas::charge(sql, scope, used)?;
     Ok(count)
 }
 
@@ -161,15 +170,32 @@ pub(crate) fn insert(
     }
 }
 
-/// The keys of the scopes in which tickets can be handed out.
-pub(crate) fn waiting_scopes(sql: &mut dyn Sql, now: Timestamp) -> Result<Vec<String>> {
+/// The tenant's scopes in which tickets can be handed out, at most so many.
+///
+/// Goes from scope to scope along the index: a look at every ticket that waits would take longer the more there are.
+pub(crate) fn waiting_scopes(
+    sql: &mut dyn Sql,
+    tenant: &ScopeParts,
+    now: Timestamp,
+    rows: usize,
+) -> Result<Vec<Scope>> {
     scopes::enter_all(sql)?;
-    let query = "SELECT s.key FROM scopes s JOIN (
-             SELECT scope FROM tickets WHERE state = 'waiting'
+    let (condition, mut values) = scopes::within(sql.dialect(), tenant, 2);
+    values.insert(0, now.into());
+    let query = format!(
+        "WITH RECURSIVE waiting (scope) AS (
+             SELECT min(scope) FROM tickets WHERE state = 'waiting'
+             UNION ALL
+             SELECT (SELECT min(t.scope) FROM tickets t WHERE t.state = 'waiting' AND t.scope > waiting.scope)
+             FROM waiting WHERE waiting.scope IS NOT NULL
+         )
+         SELECT s.key FROM scopes s JOIN (
+             SELECT scope FROM waiting WHERE scope IS NOT NULL
              UNION SELECT scope FROM tickets WHERE state = 'leased' AND lease_expires_at <= $1
-         ) t ON t.scope = s.number ORDER BY s.number";
-    let rows = sql.all(query, &[now.into()])?;
-    rows.into_iter().map(|mut row| row.text(0)).collect()
+         ) t ON t.scope = s.number WHERE TRUE{condition} ORDER BY s.number LIMIT {rows}"
+    );
+    let rows = sql.all(&query, &values)?;
+    rows.into_iter().map(|mut row| parsed(&row.text(0)?)).collect()
 }
 
 /// How many tickets of all scopes nobody holds.

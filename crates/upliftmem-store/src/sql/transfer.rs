@@ -5,7 +5,9 @@ use std::io::Write;
 use upliftmem_core::TaskId;
 
 use super::{
-    Row, Sql, id, journal, memories, reports, retirement,
+    Row, Sql, id, journal, memories,
+    quotas::{self, Used},
+    reports, retirement,
     scopes::{self, ScopeRow},
     tasks, tickets,
     words::WordCounts,
@@ -35,11 +37,15 @@ pub(crate) fn import(
     let mut row = scopes::change(sql, scope)?;
     let mut counts = WordCounts::default();
     let mut summary = ImportSummary::default();
+    let mut used = Used::default();
     for item in source.items {
         let (line, item) = item?;
         let written = match item {
             ImportItem::Memory(memory) => {
-                import_memory(sql, &mut row, limits, *memory, &mut counts, &mut summary)
+                let before = summary.stored;
+                let written = import_memory(sql, &mut row, limits, *memory, &mut counts, &mut summary);
+                used.memories += i64::from(summary.stored > before);
+                written
             }
             ImportItem::Task(StoredTask { task, extra }) => {
                 tasks::put(sql, scope, limits, &task, &extra).map(|new| summary.count(new))
@@ -54,9 +60,10 @@ pub(crate) fn import(
                     })
                     .map(|done| summary.count(done == crate::Completion::Recorded))
             }
-            ImportItem::Ticket(ticket) => {
-                tickets::restore(sql, scope, limits, &ticket).map(|new| summary.count(new))
-            }
+            ImportItem::Ticket(ticket) => tickets::restore(sql, scope, limits, &ticket).map(|new| {
+                used.executions += i64::from(new);
+                summary.count(new);
+            }),
             ImportItem::Entry(entry) => {
                 let before = journal::get(sql, scope, entry.entry.kind(), &entry.entry.key())?.is_some();
                 journal::append(sql, scope, limits, entry.at, &entry.entry).map(|_| summary.count(!before))
@@ -68,6 +75,7 @@ pub(crate) fn import(
         }
     }
     counts.write(sql, row.number)?;
+    quotas::charge(sql, scope, used)?;
     progress(summary.total());
     Ok(summary)
 }

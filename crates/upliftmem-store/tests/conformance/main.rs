@@ -14,6 +14,7 @@ mod journal;
 mod leaks;
 mod limits;
 mod memories;
+mod quotas;
 mod recall;
 mod reembed;
 mod schema;
@@ -109,6 +110,11 @@ conformance! {
     tenancy:
         a_key_is_found_by_its_hash_until_it_is_revoked,
         a_tenant_sees_its_own_scopes_and_memories;
+    quotas:
+        memories_of_a_tenant_are_counted_and_bounded,
+        executions_that_are_asked_for_are_bounded_and_outcomes_never,
+        every_tenant_that_a_scope_is_within_counts,
+        writers_at_once_never_pass_a_quota_together;
     leaks:
         no_method_crosses_scopes;
 }

@@ -149,17 +149,19 @@ async fn check_fixture(store: TestStore) {
 }
 
 /// Dumps of every released schema by their versions.
-const SQLITE_DUMPS: [(i64, &str); 4] = [
+const SQLITE_DUMPS: [(i64, &str); 5] = [
     (1, include_str!("../../fixtures/v1_sqlite.sql")),
     (2, include_str!("../../fixtures/v2_sqlite.sql")),
     (3, include_str!("../../fixtures/v3_sqlite.sql")),
     (4, include_str!("../../fixtures/v4_sqlite.sql")),
+    (5, include_str!("../../fixtures/v5_sqlite.sql")),
 ];
-const POSTGRES_DUMPS: [(i64, &str); 4] = [
+const POSTGRES_DUMPS: [(i64, &str); 5] = [
     (1, include_str!("../../fixtures/v1_postgres.sql")),
     (2, include_str!("../../fixtures/v2_postgres.sql")),
     (3, include_str!("../../fixtures/v3_postgres.sql")),
     (4, include_str!("../../fixtures/v4_postgres.sql")),
+    (5, include_str!("../../fixtures/v5_postgres.sql")),
 ];
 
 #[test]

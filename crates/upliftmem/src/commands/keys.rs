@@ -44,21 +44,47 @@ struct CreateArguments {
     /// What it allows.
     #[arg(long, value_enum, default_value = "write")]
     permission: Allowed,
-    /// Every scope that it reaches has this user.
+    #[command(flatten)]
+    tenant: TenantArguments,
+}
+
+/// A tenant on the command line.
+#[derive(Debug, Args)]
+pub(super) struct TenantArguments {
+    /// Every scope of the tenant has this user.
     #[arg(long)]
     user_id: Option<String>,
-    /// Every scope that it reaches has this agent.
+    /// Every scope of the tenant has this agent.
     #[arg(long)]
     agent_id: Option<String>,
-    /// Every scope that it reaches has this run.
+    /// Every scope of the tenant has this run.
     #[arg(long)]
     run_id: Option<String>,
-    /// Every scope that it reaches has this application.
+    /// Every scope of the tenant has this application.
     #[arg(long)]
     app_id: Option<String>,
-    /// It reaches every scope.
+    /// All scopes there are.
     #[arg(long)]
     all_scopes: bool,
+}
+
+impl TenantArguments {
+    /// The tenant; everything must be asked for by name.
+    pub(super) fn tenant(self) -> Result<ScopeParts> {
+        let tenant = ScopeParts {
+            user_id: self.user_id,
+            agent_id: self.agent_id,
+            run_id: self.run_id,
+            app_id: self.app_id,
+        };
+        if (tenant == ScopeParts::default()) != self.all_scopes {
+            bail!(
+                "say whose: --user-id, --agent-id, --run-id or --app-id for one tenant,\n  or --all-scopes for \
+                 everything, and not both"
+            );
+        }
+        Ok(tenant)
+    }
 }
 
 pub(crate) async fn keys(context: &Context, arguments: KeysArguments) -> Result<()> {
@@ -77,18 +103,7 @@ pub(crate) async fn keys(context: &Context, arguments: KeysArguments) -> Result<
 }
 
 async fn create(context: &Context, arguments: CreateArguments) -> Result<()> {
-    let tenant = ScopeParts {
-        user_id: arguments.user_id,
-        agent_id: arguments.agent_id,
-        run_id: arguments.run_id,
-        app_id: arguments.app_id,
-    };
-    if (tenant == ScopeParts::default()) != arguments.all_scopes {
-        bail!(
-            "say what the key reaches: --user-id, --agent-id, --run-id or --app-id for one tenant,\n  or --all-scopes \
-             for everything, and not both"
-        );
-    }
+    let tenant = arguments.tenant.tenant()?;
     let permission = match arguments.permission {
         Allowed::Read => Permission::Read,
         Allowed::Write => Permission::Write,

@@ -7,6 +7,7 @@ mod keys;
 mod memories;
 mod probe;
 mod questions;
+mod quotas;
 mod score;
 mod search;
 mod serve;
@@ -90,6 +91,8 @@ enum Command {
     Mcp(serve::McpArguments),
     /// Make, list and revoke keys of the server.
     Keys(keys::KeysArguments),
+    /// Say how much a tenant may use, and see how much it has used.
+    Quotas(quotas::QuotasArguments),
     /// Measure parts of this program on this machine.
     Bench(bench::BenchArguments),
     /// Check configuration, store, models and executor.
@@ -165,6 +168,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<()> {
         Command::Serve(arguments) => serve::serve(context, arguments).await,
         Command::Mcp(arguments) => serve::mcp(context, arguments).await,
         Command::Keys(arguments) => keys::keys(&context, arguments).await,
+        Command::Quotas(arguments) => quotas::quotas(&context, arguments).await,
         Command::Bench(_)
         | Command::Demo(_)
         | Command::Init(_)

@@ -20,6 +20,11 @@ pub(crate) const TRAIN: [&str; 6] = ["--json", "train", "--tasks", "tasks.jsonl"
 /// Long enough for a whole run on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(240);
 
+/// Hours by which the clocks of workers, replicas and trainers are ahead of the database's.
+const WORKERS_AHEAD: [i64; 4] = [0, 30, -3, 5];
+const REPLICAS_AHEAD: [i64; 2] = [7, -4];
+const TRAINERS_AHEAD: [i64; 2] = [-26, 2];
+
 /// An agent that always does the same with the same, and takes its time.
 const AGENT: &str = r#"
 import hashlib, json, sys, time
@@ -130,9 +135,17 @@ pub(crate) fn ledger(report: &str) -> Value {
     serde_json::from_str(report).unwrap()
 }
 
-struct Replica {
+/// A server among others.
+pub(crate) struct Replica {
     process: Child,
-    url: String,
+    pub(crate) url: String,
+}
+
+impl Drop for Replica {
+    fn drop(&mut self) {
+        drop(self.process.kill());
+        drop(self.process.wait());
+    }
 }
 
 /// Four workers, two replicas, two trainers of which one leads.
@@ -153,16 +166,14 @@ impl Cluster {
         let directory = directory(&database.url(proxy.port));
         let place = directory.path();
         Self {
-            workers: (0..4).map(|_| worker(place)).collect(),
-            replicas: (0..2).map(|_| replica(place)).collect(),
-            trainers: (0..2).map(|_| trainer(place)).collect(),
+            workers: (0..4).map(|which| worker(place, which)).collect(),
+            replicas: (0..2)
+                .map(|which| replica(place, REPLICAS_AHEAD[which]))
+                .collect(),
+            trainers: (0..2).map(|which| trainer(place, which)).collect(),
             report: None,
             acknowledged: Vec::new(),
-            agent: ureq::Agent::config_builder()
-                .http_status_as_error(false)
-                .timeout_global(Some(Duration::from_secs(20)))
-                .build()
-                .into(),
+            agent: http(),
             directory,
             proxy,
         }
@@ -178,12 +189,12 @@ impl Cluster {
 
     pub(crate) fn kill_worker(&mut self, which: usize) {
         end(&mut self.workers[which]);
-        self.workers[which] = worker(self.directory.path());
+        self.workers[which] = worker(self.directory.path(), which);
     }
 
     pub(crate) fn kill_replica(&mut self, which: usize) {
         end(&mut self.replicas[which].process);
-        self.replicas[which] = replica(self.directory.path());
+        self.replicas[which] = replica(self.directory.path(), REPLICAS_AHEAD[which]);
     }
 
     /// Kills one of the trainers, or both.
@@ -195,7 +206,7 @@ impl Cluster {
         for (place, trainer) in self.trainers.iter_mut().enumerate() {
             if which == place || which > 1 {
                 end(trainer);
-                *trainer = self::trainer(self.directory.path());
+                *trainer = self::trainer(self.directory.path(), place);
             }
         }
     }
@@ -305,19 +316,22 @@ impl Cluster {
 
 impl Drop for Cluster {
     fn drop(&mut self) {
-        let servers = self.replicas.iter_mut().map(|replica| &mut replica.process);
-        for process in self.workers.iter_mut().chain(&mut self.trainers).chain(servers) {
+        for process in self.workers.iter_mut().chain(&mut self.trainers) {
             drop(process.kill());
             drop(process.wait());
         }
     }
 }
 
-fn quiet(command: &mut Command) -> &mut Command {
-    command.env("UPLIFTMEM_LOG", "error").stdin(Stdio::null())
+/// Says little, and believes that it is so many hours later than it is.
+fn quiet(command: &mut Command, ahead: i64) -> &mut Command {
+    command
+        .env("UPLIFTMEM_LOG", "error")
+        .env("UPLIFTMEM_TEST_CLOCK_AHEAD_SECONDS", (ahead * 3_600).to_string())
+        .stdin(Stdio::null())
 }
 
-fn worker(place: &Path) -> Child {
+fn worker(place: &Path, which: usize) -> Child {
     let mut command = upliftmem(place);
     command.args([
         "--json",
@@ -327,21 +341,28 @@ fn worker(place: &Path) -> Child {
         "--look-after-seconds",
         "1",
     ]);
-    quiet(&mut command).stdout(Stdio::null()).spawn().unwrap()
+    quiet(&mut command, WORKERS_AHEAD[which])
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap()
 }
 
-fn trainer(place: &Path) -> Child {
+fn trainer(place: &Path, which: usize) -> Child {
     let mut command = upliftmem(place);
     command.args(TRAIN).arg("--workers-only");
-    quiet(&mut command).stdout(Stdio::piped()).spawn().unwrap()
+    quiet(&mut command, TRAINERS_AHEAD[which])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap()
 }
 
 /// Starts a replica; the database may be away, so it is tried until it starts.
-fn replica(place: &Path) -> Replica {
+pub(crate) fn replica(place: &Path, ahead: i64) -> Replica {
     for _ in 0..50 {
         let mut command = upliftmem(place);
         command.args(["--json", "serve", "--address", "127.0.0.1:0"]);
-        let mut process = quiet(&mut command).stdout(Stdio::piped()).spawn().unwrap();
+        let command = quiet(&mut command, ahead).stdout(Stdio::piped());
+        let mut process = command.spawn().unwrap();
         let mut line = String::new();
         BufReader::new(process.stdout.take().unwrap())
             .read_line(&mut line)
@@ -354,6 +375,15 @@ fn replica(place: &Path) -> Replica {
         std::thread::sleep(Duration::from_millis(100));
     }
     panic!("a replica did not start");
+}
+
+/// Asks servers and takes any answer.
+pub(crate) fn http() -> ureq::Agent {
+    ureq::Agent::config_builder()
+        .http_status_as_error(false)
+        .timeout_global(Some(Duration::from_secs(20)))
+        .build()
+        .into()
 }
 
 fn end(process: &mut Child) {

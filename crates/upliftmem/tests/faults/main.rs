@@ -1,5 +1,5 @@
 //! Several processes on one PostgreSQL, and everything that can happen to them: workers, replicas and trainers are killed, a
-//! worker is paused past its lease, connections are cut, the database is away for a while. At the end the run equals one that
+//! worker is paused past its lease, connections are cut, the database is away for a while, and no two clocks agree. At the end the run equals one that
 //! nothing happened to, and what was acknowledged is there.
 //!
 //! `UPLIFTMEM_FAULT_ROUNDS` and `UPLIFTMEM_FAULT_SEED` choose another run; a failure names the seed. `cargo xtask soak` runs 50
@@ -10,6 +10,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod clocks;
 mod cluster;
 mod proxy;
 

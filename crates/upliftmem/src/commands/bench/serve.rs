@@ -29,6 +29,11 @@ use crate::{
     output::{Output, Table},
 };
 
+/// How long a server is asked before it is measured.
+const WARM_UP: Duration = Duration::from_secs(3);
+/// How long the index over vectors may take to be built.
+const INDEX_PATIENCE: Duration = Duration::from_secs(600);
+
 #[derive(Debug, Args)]
 pub(super) struct ServeArguments {
     /// Memories in the store.
@@ -46,6 +51,12 @@ pub(super) struct ServeArguments {
     /// Connections that are kept open.
     #[arg(long, default_value_t = 16)]
     connections: usize,
+    /// The store to fill and serve, e.g. postgres://user@host/database [default: a file that is removed].
+    #[arg(long, value_name = "PLACE")]
+    store: Option<String>,
+    /// Servers that run already and share what was filled before, instead of one in this process.
+    #[arg(long, value_delimiter = ',', value_name = "HTTP://HOST:PORT", conflicts_with_all = ["memories", "store"])]
+    url: Vec<String>,
 }
 
 #[derive(Debug, Serialize)]
@@ -90,33 +101,47 @@ pub(super) async fn serve(arguments: &ServeArguments, config: &Config, output: O
         "memories", "asked/s", "done/s", "p50 ms", "p90 ms", "p99 ms", "max ms", "failed", "MiB", "files",
     ]);
     let mut all = Vec::new();
-    for &memories in &arguments.memories {
-        for measured in measure(arguments, memories, config, output).await? {
-            table.row(vec![
-                measured.memories.to_string(),
-                if measured.rate == 0 {
-                    "max".into()
-                } else {
-                    measured.rate.to_string()
-                },
-                format!("{:.0}", measured.per_second),
-                format!("{:.2}", measured.p50_ms),
-                format!("{:.2}", measured.p90_ms),
-                format!("{:.2}", measured.p99_ms),
-                format!("{:.2}", measured.max_ms),
-                measured.failed.to_string(),
-                format!(
-                    "{:.0} to {:.0}",
-                    measured.before.resident_mib, measured.after.resident_mib
-                ),
-                format!("{} to {}", measured.before.files, measured.after.files),
-            ]);
-            all.push(measured);
+    if arguments.url.is_empty() {
+        for &memories in &arguments.memories {
+            all.extend(measure(arguments, memories, config, output).await?);
         }
+    } else {
+        let addresses = arguments.url.iter().map(|url| {
+            let address = url
+                .strip_prefix("http://")
+                .context("--url: give http://HOST:PORT")?;
+            Ok(address.trim_end_matches('/').to_owned())
+        });
+        let addresses = addresses.collect::<Result<Vec<_>>>()?;
+        all = rates(&addresses, arguments, 0).await?;
+    }
+    for measured in &all {
+        table.row(vec![
+            match measured.memories {
+                0 => "-".into(),
+                memories => memories.to_string(),
+            },
+            match measured.rate {
+                0 => "max".into(),
+                rate => rate.to_string(),
+            },
+            format!("{:.0}", measured.per_second),
+            format!("{:.2}", measured.p50_ms),
+            format!("{:.2}", measured.p90_ms),
+            format!("{:.2}", measured.p99_ms),
+            format!("{:.2}", measured.max_ms),
+            measured.failed.to_string(),
+            format!(
+                "{:.0} to {:.0}",
+                measured.before.resident_mib, measured.after.resident_mib
+            ),
+            format!("{} to {}", measured.before.files, measured.after.files),
+        ]);
     }
     output.result(&all, || table.text())
 }
 
+/// Fills a store, serves it in this process, and measures that.
 async fn measure(
     arguments: &ServeArguments,
     memories: usize,
@@ -126,8 +151,13 @@ async fn measure(
     let directory = std::env::temp_dir().join(format!("upliftmem-bench-{}-{memories}", std::process::id()));
     std::fs::create_dir_all(&directory)?;
     let mut config = config.clone();
-    config.directory.clone_from(&directory);
-    config.store.location = "bench.db".into();
+    match &arguments.store {
+        Some(place) => config.store.location.clone_from(place),
+        None => {
+            config.directory.clone_from(&directory);
+            config.store.location = "bench.db".into();
+        }
+    }
     drop(crate::context::open_store(&config, true).await?);
     let context = Context::open(config, output).await?;
     let app = crate::commands::serve::app(&context, false)?;
@@ -145,13 +175,38 @@ async fn measure(
         };
         listen(&app, router(&app), listening, stop).await
     });
+    let addresses = [address];
+    load(&addresses, arguments, 50, WARM_UP).await?;
+    indexed(&context).await?;
+    let measured = rates(&addresses, arguments, memories).await?;
+    let _ = stop.send(());
+    serving.await??;
+    drop(context);
+    std::fs::remove_dir_all(&directory)?;
+    Ok(measured)
+}
+
+/// Waits until the index covers every vector: until then all are compared, by the cores that build it.
+async fn indexed(context: &Context) -> Result<()> {
+    let began = Instant::now();
+    while context.store.unindexed(&context.scope).await? > 0 {
+        if began.elapsed() > INDEX_PATIENCE {
+            bail!("the index over vectors was not ready after {INDEX_PATIENCE:?}");
+        }
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    Ok(())
+}
+
+/// Measures servers at every rate that is asked for.
+async fn rates(addresses: &[String], arguments: &ServeArguments, memories: usize) -> Result<Vec<Measured>> {
     let mut measured = Vec::new();
     // The first searches read the index and make the scorer; they are not what is measured.
-    load(&address, arguments, 50, Duration::from_secs(3)).await?;
+    load(addresses, arguments, 50, WARM_UP).await?;
     for &rate in &arguments.rate {
         let (before, began) = (Resources::now(), Instant::now());
         let (mut times, failed) =
-            load(&address, arguments, rate, Duration::from_secs(arguments.seconds)).await?;
+            load(addresses, arguments, rate, Duration::from_secs(arguments.seconds)).await?;
         let seconds = began.elapsed().as_secs_f64();
         if times.is_empty() {
             bail!("no search was answered; the log says why");
@@ -173,10 +228,6 @@ async fn measure(
             after: Resources::now(),
         });
     }
-    let _ = stop.send(());
-    serving.await??;
-    drop(context);
-    std::fs::remove_dir_all(&directory)?;
     Ok(measured)
 }
 
@@ -271,7 +322,7 @@ async fn teach(context: &Context, ids: &[MemoryId], labels: usize, rng: &mut Cha
 /// Searches on several connections for a while. A search is timed from the moment it was due, so that a server that
 /// falls behind is seen to.
 async fn load(
-    address: &str,
+    addresses: &[String],
     arguments: &ServeArguments,
     rate: u64,
     duration: Duration,
@@ -280,7 +331,8 @@ async fn load(
     let began = Instant::now();
     let mut workers = tokio::task::JoinSet::new();
     for worker in 0..arguments.connections.max(1) {
-        let (address, next, failed) = (address.to_owned(), Arc::clone(&next), Arc::clone(&failed));
+        let address = addresses[worker % addresses.len()].clone();
+        let (next, failed) = (Arc::clone(&next), Arc::clone(&failed));
         workers.spawn(async move {
             let mut rng = ChaCha8Rng::seed_from_u64(worker as u64 + 7);
             let mut connection = TcpStream::connect(&address).await?;
