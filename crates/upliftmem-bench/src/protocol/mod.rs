@@ -50,4 +50,12 @@ impl Sizes {
         warm_up: 200,
         evaluation: None,
     };
+
+    /// The paper's sizes for WebShop.
+    pub const WEBSHOP: Self = Self {
+        seed: 500,
+        runtime: 2_300,
+        warm_up: 200,
+        evaluation: None,
+    };
 }
