@@ -109,15 +109,15 @@ async fn what_a_memory_says_is_done_right_or_wrong() {
         all.filter(|task| task.context.contains(kind)).cloned().collect()
     };
     let (kind, features) = ("Search for the kind only.", "Search for the features only.");
-    let (loafers, sweaters) = (of("men's loafers & slip-ons"), of("women's sweaters"));
+    let (loafers, shirts) = (of("men's loafers & slip-ons"), of("men's dress shirts"));
     assert!(
-        loafers.len() > 3 && sweaters.len() > 3,
+        loafers.len() > 10 && shirts.len() > 10,
         "{} {}",
         loafers.len(),
-        sweaters.len()
+        shirts.len()
     );
     assert!(success(&suite, &loafers, &[kind]).await > success(&suite, &loafers, &[features]).await);
-    assert!(success(&suite, &sweaters, &[kind]).await < success(&suite, &sweaters, &[features]).await);
+    assert!(success(&suite, &shirts, &[kind]).await < success(&suite, &shirts, &[features]).await);
 }
 
 #[tokio::test]
@@ -228,4 +228,27 @@ async fn methods_ablations_and_probes_leave_tables_with_rewards() {
     let manifest = std::fs::read_to_string(folder.path().join("manifest.json")).unwrap();
     let manifest: serde_json::Value = serde_json::from_str(&manifest).unwrap();
     assert_eq!(manifest["code"].as_str().map(str::len), Some(32));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_written_is_validated_and_joins_the_pool() {
+    let Some(suite) = suite() else { return };
+    let trained = async |writes: bool| {
+        let folder = tempfile::tempdir().unwrap();
+        let mut bench = Bench::new(
+            Arc::clone(&suite) as Arc<dyn Suite>,
+            Arc::new(HashEmbedder::default()),
+            SIZES,
+            folder.path().to_owned(),
+        );
+        bench.runs = 1;
+        bench.writes = writes;
+        evaluate_methods(&bench, &[Method::Uplift])
+            .await
+            .unwrap()
+            .remove(0)
+    };
+    let (plain, written) = (trained(false).await, trained(true).await);
+    assert!(written.store > plain.store, "{} {}", written.store, plain.store);
+    assert!(written.executions > plain.executions, "every version is executed");
 }
