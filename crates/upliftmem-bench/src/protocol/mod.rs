@@ -15,6 +15,7 @@ mod records;
 mod report;
 mod scores;
 mod uplift;
+mod writer;
 
 use serde::{Deserialize, Serialize};
 

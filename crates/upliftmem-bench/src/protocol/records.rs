@@ -37,6 +37,7 @@ impl Bench {
             "training": self.engine.training,
             "utility": self.engine.utility,
             "scorer": self.compact,
+            "writes": self.writes,
             "version": env!("CARGO_PKG_VERSION"),
         })
     }

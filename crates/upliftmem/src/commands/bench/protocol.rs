@@ -90,6 +90,9 @@ pub(super) struct SuiteArguments {
     /// Randomness of everything.
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Let UpliftMem write memories while it trains; each is validated by executions before it is admitted.
+    #[arg(long)]
+    writing: bool,
     /// Only say how many executions it takes.
     #[arg(long)]
     estimate: bool,
@@ -162,6 +165,7 @@ async fn open(
     );
     bench.runs = arguments.runs;
     bench.seed = arguments.seed;
+    bench.writes = arguments.writing;
     bench.compact = config.scorer.compact()?;
     bench.engine.acquisition = config.acquisition.clone();
     bench.engine.training = config.training.clone();
@@ -199,7 +203,7 @@ async fn open(
 }
 
 /// Shows the table that was written, and says where.
-fn show(output: Output, table: &std::path::Path) -> Result<()> {
+fn show(output: Output, table: &Path) -> Result<()> {
     let text =
         std::fs::read_to_string(table).with_context(|| format!("{} can not be read", table.display()))?;
     output.result(&json!({ "table": table }), || {
