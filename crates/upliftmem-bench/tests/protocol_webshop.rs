@@ -45,9 +45,11 @@ fn suite() -> Option<Arc<WebshopSuite>> {
 
 /// What came of tasks with these memories, over a few seeds.
 async fn executed(suite: &WebshopSuite, tasks: &[Task], memories: &[&str]) -> Vec<Experience> {
+    // Every execution draws its own lots: few seeds for many tasks would be few customers.
     let wanted: Vec<Wanted> = (0..4)
-        .flat_map(|seed| tasks.iter().map(move |task| (seed, task)))
-        .map(|(seed, task)| Wanted {
+        .flat_map(|_| tasks)
+        .zip(0..)
+        .map(|(task, seed)| Wanted {
             task: task.clone(),
             memories: memories.iter().map(|&text| text.to_owned()).collect(),
             seed,
@@ -93,10 +95,10 @@ async fn what_a_memory_says_is_done_right_or_wrong() {
     let tasks = suite.seed_tasks();
     let alone = success(&suite, tasks, &[]).await;
     for (text, helps) in [
-        ("Search for the kind and the options.", true),
+        ("If nothing fits, search again.", true),
+        ("Do not read the description.", true),
         ("Search for the features only.", false),
         ("Buy the first product.", false),
-        ("Look at up to four products.", true),
         ("Open the cheapest product first.", false),
     ] {
         let told = success(&suite, tasks, &[text]).await;

@@ -182,7 +182,7 @@ impl Errand {
         let elsewhere = 2 + self.request.options.len() + 1;
         if !fits
             && left >= elsewhere
-            && let Some(action) = self.leaving(left >= elsewhere + 1)
+            && let Some(action) = self.leaving(left > elsewhere)
         {
             return action;
         }
