@@ -247,14 +247,18 @@ impl PythonSandbox {
     }
 
     fn spawn(&self, folder: &Path) -> Result<Child, SandboxError> {
+        // Tests start `python` by its name: it should be this one.
+        let beside = self.python.parent().map(Path::to_owned);
+        let usual = ["/usr/local/bin", "/usr/bin", "/bin"].map(PathBuf::from);
+        let path = std::env::join_paths(beside.into_iter().chain(usual)).unwrap_or_default();
         let mut command = Command::new(&self.python);
         command
             .args(["-I", "-B", "-c", HARNESS])
             .current_dir(folder)
             // Nothing of our own settings, no bytecode, one thread a library, no screen.
             .env_clear()
+            .env("PATH", path)
             .envs([
-                ("PATH", "/usr/local/bin:/usr/bin:/bin"),
                 ("LANG", "C.UTF-8"),
                 ("MPLBACKEND", "Agg"),
                 ("OMP_NUM_THREADS", "1"),

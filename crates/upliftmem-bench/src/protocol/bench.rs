@@ -49,6 +49,8 @@ pub struct Bench {
     pub engine: EngineSettings,
     /// How its scorer learns.
     pub compact: CompactSettings,
+    /// Whether UpliftMem writes memories while it trains, each validated by executions. Paper: app. writing.
+    pub writes: bool,
     /// Whom to tell.
     pub on_event: OnEvent,
     experiences: OnceCell<Vec<Experience>>,
@@ -78,6 +80,7 @@ impl Bench {
             folder,
             engine,
             compact: CompactSettings::default(),
+            writes: false,
             on_event: Arc::new(|_| {}),
             experiences: OnceCell::new(),
         }

@@ -30,9 +30,12 @@ pub enum Error {
         /// What is wrong.
         source: serde_json::Error,
     },
-    /// The data can not be read.
+    /// The games can not be read.
     #[error(transparent)]
-    Data(#[from] crate::alfworld::LoadError),
+    Games(#[from] crate::alfworld::LoadError),
+    /// The catalogue can not be read.
+    #[error(transparent)]
+    Shop(#[from] crate::webshop::LoadError),
     /// The engine stopped.
     #[error(transparent)]
     Engine(#[from] upliftmem_engine::Error),

@@ -1,6 +1,7 @@
 //! What an evaluation will cost, before it starts.
 
 use serde::Serialize;
+use upliftmem_engine::WritingSettings;
 
 use super::{Bench, Method};
 use crate::systems::SystemName;
@@ -52,8 +53,17 @@ pub fn estimate(bench: &Bench, work: &Work) -> Estimate {
     let interval =
         usize::try_from(bench.engine.acquisition.acquisition_interval.max(1)).unwrap_or(usize::MAX);
     let probes = stream / interval * bench.engine.acquisition.probe_budget;
-    // References of all tasks, random sets, the stream, probes.
-    let one_training = runtime + warm_up + stream + probes;
+    // Some episodes of each batch are written about, and every version is executed.
+    let writing = WritingSettings::default();
+    let versions = usize::try_from(writing.revisions_max).unwrap_or(usize::MAX) + 1;
+    let batches = stream.div_ceil(bench.engine.training.batch.max(1));
+    let written = if bench.writes {
+        batches * writing.episodes_max * versions
+    } else {
+        0
+    };
+    // References of all tasks, random sets, the stream, probes, drafts.
+    let one_training = runtime + warm_up + stream + probes + written;
     match work {
         Work::Main(methods) => {
             let trained = usize::from(methods.contains(&Method::Uplift));

@@ -15,6 +15,7 @@ mod records;
 mod report;
 mod scores;
 mod uplift;
+mod writer;
 
 use serde::{Deserialize, Serialize};
 
@@ -47,6 +48,14 @@ impl Sizes {
     pub const ALFWORLD: Self = Self {
         seed: 500,
         runtime: 1_200,
+        warm_up: 200,
+        evaluation: None,
+    };
+
+    /// The paper's sizes for WebShop.
+    pub const WEBSHOP: Self = Self {
+        seed: 500,
+        runtime: 2_300,
         warm_up: 200,
         evaluation: None,
     };

@@ -25,6 +25,8 @@ pub struct ProbePoint {
     pub cumulative: f64,
     /// Mean utility of the checkpoint.
     pub utility: f64,
+    /// Mean reward of the checkpoint, in percent of the largest.
+    pub reward: f64,
     /// How much more than `random` the checkpoint solves, paired by trial, with its interval.
     pub over_random: Option<(f64, Option<Interval>)>,
 }
@@ -45,6 +47,8 @@ pub(super) struct Checkpoint {
     success: f64,
     /// Mean utility over all runs.
     utility: f64,
+    /// Mean reward over all runs, in percent.
+    reward: f64,
     /// Which tasks the first run solved.
     solved: Vec<bool>,
 }
@@ -140,6 +144,7 @@ fn points(own: &[Trace], random: Option<&[Trace]>, budgets: &[usize]) -> Result<
             interval: summary.t_interval(0.95)?,
             cumulative: 100.0 * mean(cumulative.iter().map(|trial| trial[checkpoint]).collect()),
             utility: mean(own.iter().map(|trace| trace[checkpoint].utility).collect()),
+            reward: mean(own.iter().map(|trace| trace[checkpoint].reward).collect()),
             over_random,
         })
     })

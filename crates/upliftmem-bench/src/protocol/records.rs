@@ -6,14 +6,20 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use super::{Bench, Error, Result};
+use super::{Bench, Error, Event, Result};
 
 /// A result with what it was made from.
 #[derive(Serialize, Deserialize)]
 struct Record<T> {
     made_from: Value,
+    #[serde(default)]
+    code: String,
     result: T,
 }
+
+/// A hash of the sources that results depend on. It is kept with every result, and not compared: a comment that was changed
+/// does not make an evaluation worthless, but whoever reads should know.
+pub(super) const CODE: &str = env!("UPLIFTMEM_CODE_DIGEST");
 
 impl Bench {
     /// What every result depends on: benchmark, data, agent, sizes, seeds, settings, program.
@@ -31,6 +37,7 @@ impl Bench {
             "training": self.engine.training,
             "utility": self.engine.utility,
             "scorer": self.compact,
+            "writes": self.writes,
             "version": env!("CARGO_PKG_VERSION"),
         })
     }
@@ -48,12 +55,21 @@ impl Bench {
         let text = fs::read(&path).map_err(Error::file(&path))?;
         let record: Record<T> =
             serde_json::from_slice(&text).map_err(|source| Error::Record { path, source })?;
-        Ok((record.made_from == self.made_from()).then_some(record.result))
+        if record.made_from != self.made_from() {
+            return Ok(None);
+        }
+        if record.code != CODE {
+            self.tell(Event::Note(format!(
+                "{name} was made by other code ({})",
+                record.code
+            )));
+        }
+        Ok(Some(record.result))
     }
 
     /// Keeps a result.
     pub(super) fn record<T: Serialize>(&self, name: &str, result: &T) -> Result<()> {
-        let record = json!({ "made_from": self.made_from(), "result": result });
+        let record = json!({ "made_from": self.made_from(), "code": CODE, "result": result });
         self.write(&self.record_file(name), &format!("{record}\n"))
     }
 

@@ -4,7 +4,9 @@ use std::path::PathBuf;
 
 use serde_json::json;
 
-use super::{Bench, KRow, MethodScores, PartScores, ProbeCurve, Result, scores::Cell};
+use super::{
+    Bench, KRow, MethodScores, PartScores, ProbeCurve, ProbePoint, Result, records::CODE, scores::Cell,
+};
 use crate::{
     figures::{HeatMap, Lines, Point, Series},
     tables::{Better, DataTable, Entry},
@@ -27,7 +29,7 @@ impl Bench {
 
     /// What everything in the folder was made from.
     fn write_manifest(&self) -> Result<()> {
-        let manifest = json!({ "made_from": self.made_from(), "agent": self.suite.agent() });
+        let manifest = json!({ "made_from": self.made_from(), "code": CODE, "agent": self.suite.agent() });
         let text = serde_json::to_string_pretty(&manifest).unwrap_or_default() + "\n";
         self.write(&self.output("manifest.json"), &text)
     }
@@ -50,10 +52,13 @@ impl Bench {
         )
     }
 
-    /// Success and steps of each part, and the gain over the first row.
+    /// Reward (in percent of the largest, where it is graded), success and steps of each part, and the gain over the first row.
     fn score_table(&self, what: &str, scores: &[MethodScores]) -> Result<DataTable> {
         let mut columns = vec![("Method".to_owned(), Better::Neither)];
         for part in self.suite.evaluation() {
+            if self.suite.is_graded() {
+                columns.push((format!("{} reward", part.name), Better::Higher));
+            }
             columns.push((format!("{} SR, %", part.name), Better::Higher));
             columns.push((format!("{} steps", part.name), Better::Lower));
             columns.push((
@@ -74,6 +79,9 @@ impl Bench {
                 ) else {
                     continue;
                 };
+                if self.suite.is_graded() {
+                    entries.push(Entry::of(own.reward()?));
+                }
                 entries.push(Entry::of(own.success()?));
                 entries.push(Entry::of(own.steps()?));
                 let (gain, interval) = own.gain_over(first)?;
@@ -230,22 +238,33 @@ pub fn write_probes(bench: &Bench, curves: &[ProbeCurve], trials: usize) -> Resu
     });
     let mut columns = vec![("Strategy".to_owned(), Better::Neither)];
     columns.extend(budgets.iter().map(|budget| (format!("{budget}"), Better::Higher)));
-    let tables = [("success", "Success of the checkpoint, %"), ("cumulative", "Cumulative success, %")].map(|(name, what)| {
+    let graded = bench.suite.is_graded();
+    let mut measures = vec![
+        ("success", "Success of the checkpoint, %"),
+        ("cumulative", "Cumulative success, %"),
+    ];
+    if graded {
+        measures.push(("reward", "Mean reward of the checkpoint, % of the largest"));
+    }
+    let entry = |name: &str, point: &ProbePoint| {
+        let value = measured(name, point);
+        let half = point
+            .interval
+            .map(|interval| (interval.high - interval.low) / 2.0);
+        let shown = match (name, half) {
+            ("success", Some(half)) => format!("{value:.1} ± {half:.1}"),
+            _ => format!("{value:.1}"),
+        };
+        Entry {
+            value: Some(value),
+            deviation: None,
+            shown,
+        }
+    };
+    let table = |name: &str, what: &str| {
         let rows = curves.iter().map(|curve| {
-            let entry = |point: &super::ProbePoint| {
-                let value = if name == "success" { point.success } else { point.cumulative };
-                let half = point.interval.map(|interval| (interval.high - interval.low) / 2.0);
-                let shown = match (name, half) {
-                    ("success", Some(half)) => format!("{value:.1} ± {half:.1}"),
-                    _ => format!("{value:.1}"),
-                };
-                Entry {
-                    value: Some(value),
-                    deviation: None,
-                    shown,
-                }
-            };
-            (curve.strategy.clone(), curve.points.iter().map(entry).collect())
+            let entries = curve.points.iter().map(|point| entry(name, point));
+            (curve.strategy.clone(), entries.collect())
         });
         let caption = format!(
             "{what}, by probes bought after warm-up: {} with the {}, {} warm-up tasks, {} validation tasks, mean of {trials} \
@@ -255,9 +274,13 @@ pub fn write_probes(bench: &Bench, curves: &[ProbeCurve], trials: usize) -> Resu
             bench.sizes.warm_up,
             bench.suite.validation_tasks().len()
         );
-        (name, DataTable { caption, columns: columns.clone(), rows: rows.collect() })
-    });
-    let figure = |title: &str, of: &dyn Fn(&super::ProbePoint) -> Point| {
+        DataTable {
+            caption,
+            columns: columns.clone(),
+            rows: rows.collect(),
+        }
+    };
+    let figure = |title: &str, y: &str, of: &dyn Fn(&ProbePoint) -> Point| {
         let series = curves.iter().map(|curve| Series {
             name: curve.strategy.clone(),
             points: curve.points.iter().map(of).collect(),
@@ -265,32 +288,52 @@ pub fn write_probes(bench: &Bench, curves: &[ProbeCurve], trials: usize) -> Resu
         Lines {
             title,
             x: "probes after warm-up",
-            y: "success, %",
+            y,
             series: series.collect(),
         }
         .svg()
     };
-    let checkpoint = figure("Success of the checkpoint by probe budget", &|point| {
-        let interval = point.interval;
-        Point {
-            x: point.budget as f64,
-            y: point.success,
-            low: interval.map_or(point.success, |interval| interval.low),
-            high: interval.map_or(point.success, |interval| interval.high),
-        }
-    });
-    let cumulative = figure("Cumulative success by probe budget", &|point| {
+    let checkpoint = figure(
+        "Success of the checkpoint by probe budget",
+        "success, %",
+        &|point| {
+            let interval = point.interval;
+            Point {
+                x: point.budget as f64,
+                y: point.success,
+                low: interval.map_or(point.success, |interval| interval.low),
+                high: interval.map_or(point.success, |interval| interval.high),
+            }
+        },
+    );
+    let cumulative = figure("Cumulative success by probe budget", "success, %", &|point| {
         Point::exact(point.budget as f64, point.cumulative)
     });
     bench.write(&bench.output("probes-success.svg"), &checkpoint)?;
     bench.write(&bench.output("probes-cumulative.svg"), &cumulative)?;
+    if graded {
+        let reward = figure(
+            "Mean reward of the checkpoint by probe budget",
+            "reward, %",
+            &|point| Point::exact(point.budget as f64, point.reward),
+        );
+        bench.write(&bench.output("probes-reward.svg"), &reward)?;
+    }
     bench.write(
         &bench.output("probes.json"),
         &serde_json::to_string(curves).unwrap_or_default(),
     )?;
     let mut written = PathBuf::new();
-    for (name, table) in tables {
-        written = bench.write_table(&format!("probes-{name}"), &table)?;
+    for (name, what) in measures {
+        written = bench.write_table(&format!("probes-{name}"), &table(name, what))?;
     }
     Ok(written)
+}
+
+fn measured(name: &str, point: &ProbePoint) -> f64 {
+    match name {
+        "success" => point.success,
+        "reward" => point.reward,
+        _ => point.cumulative,
+    }
 }

@@ -7,13 +7,14 @@ use serde::{Deserialize, Serialize};
 use upliftmem_core::{MemoryId, Task};
 use upliftmem_engine::{
     BelievingScorer, EngineSettings, KnownTask, Offer, Progress, RetrievalSettings, Rollouts, Strategy,
-    Texts, Trainer, beam,
+    Texts, Trainer, Writing, WritingSettings, beam,
 };
 use upliftmem_store::{
-    NewMemory, Scope, ScopeParts, SqlitePlace, Store, StoreLimits, Timestamp, open_sqlite,
+    MemoryFilter, MemoryStatus, NewMemory, Scope, ScopeParts, SqlitePlace, Store, StoreLimits, Timestamp,
+    open_sqlite,
 };
 
-use super::{Bench, Error, Event, Result};
+use super::{Bench, Error, Event, Result, writer::LessonWriter};
 
 /// What part of the method is left out. Paper: sec. ablation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -100,6 +101,23 @@ impl Place {
         Ok(Self { store, scope, texts })
     }
 
+    /// How many memories can be recalled.
+    async fn memories(&self) -> Result<usize> {
+        let (mut count, mut after) = (0, None);
+        loop {
+            let filter = MemoryFilter {
+                status: Some(MemoryStatus::Active),
+                after,
+            };
+            let page = self.store.list_memories(&self.scope, filter, 1_000).await?;
+            let Some(last) = page.last() else {
+                return Ok(count);
+            };
+            count += page.len();
+            after = Some(last.memory.id);
+        }
+    }
+
     pub(super) fn rollouts(&self, bench: &Bench) -> Result<Rollouts> {
         Ok(Rollouts {
             store: Arc::clone(&self.store),
@@ -134,7 +152,10 @@ impl UpliftRun {
             run: name.clone(),
             seed_tasks: seed_tasks.to_vec(),
             stream: stream.to_vec(),
-            writing: None,
+            writing: bench.writes.then(|| Writing {
+                writer: Arc::new(LessonWriter::new(Arc::clone(&bench.suite))),
+                settings: WritingSettings::default(),
+            }),
         };
         let on_event = Arc::clone(&bench.on_event);
         let trained = trainer
@@ -149,11 +170,11 @@ impl UpliftRun {
             .await?;
         let executions = trained.report.ledger.values().map(|line| line.executions).sum();
         Ok(Self {
+            memories: place.memories().await?,
             texts: place.texts,
             scorer: trained.scorer,
             retrieval: bench.engine.retrieval.clone(),
             executions,
-            memories: memories.len(),
         })
     }
 

@@ -4,6 +4,7 @@
 
 mod alfworld;
 mod executions;
+mod webshop;
 
 use std::sync::Arc;
 
@@ -14,6 +15,7 @@ use upliftmem_engine::UtilitySettings;
 
 pub use alfworld::{AlfworldExecutor, AlfworldSuite};
 pub use executions::{Ended, Wanted, execute_all};
+pub use webshop::{WebshopExecutor, WebshopSuite};
 
 /// A benchmark.
 pub trait Suite: Send + Sync {
@@ -40,6 +42,11 @@ pub trait Suite: Send + Sync {
 
     /// What an execution is worth.
     fn utility(&self) -> UtilitySettings;
+
+    /// Whether an execution can be worth something without being a success: then its mean performance is reported too.
+    fn is_graded(&self) -> bool {
+        false
+    }
 
     /// Most memories of a set. Paper: K.
     fn memories_max(&self) -> usize;
@@ -102,4 +109,6 @@ pub struct Lesson {
     pub topic: String,
     /// The sentences.
     pub text: String,
+    /// Texts of facts that it denies.
+    pub denies: Vec<String>,
 }

@@ -48,8 +48,10 @@ impl Mem0 {
 
 /// Adds, updates, deletes or leaves alone.
 fn take(entries: &mut BTreeMap<(LessonKind, String), Entry>, lesson: Lesson, order: usize) {
-    if lesson.kind == LessonKind::Reflection {
-        delete_denied(entries, &lesson);
+    for entry in entries.values_mut().filter(|_| !lesson.denies.is_empty()) {
+        entry
+            .sentences
+            .retain(|sentence| !lesson.denies.contains(sentence));
     }
     let entry = entries
         .entry((lesson.kind, lesson.subject))
@@ -64,25 +66,6 @@ fn take(entries: &mut BTreeMap<(LessonKind, String), Entry>, lesson: Lesson, ord
             .len()
             .saturating_sub(if lesson.kind == LessonKind::Fact { KEPT } else { 1 });
         entry.sentences.drain(..surplus);
-    }
-}
-
-/// "There was no mug in the drawer" deletes that mugs are in the drawer.
-fn delete_denied(entries: &mut BTreeMap<(LessonKind, String), Entry>, lesson: &Lesson) {
-    for denial in lesson
-        .text
-        .split('.')
-        .filter(|sentence| sentence.contains("There was no "))
-    {
-        let Some(place) = denial.rsplit(' ').next() else {
-            continue;
-        };
-        let key = (LessonKind::Fact, format!("where {}", lesson.topic));
-        if let Some(entry) = entries.get_mut(&key) {
-            entry
-                .sentences
-                .retain(|sentence| !sentence.contains(&format!("the {place}.")));
-        }
     }
 }
 
@@ -106,6 +89,7 @@ mod tests {
             subject: "where mug".into(),
             topic: "mug".into(),
             text: text.into(),
+            denies: Vec::new(),
         }
     }
 
@@ -127,7 +111,10 @@ mod tests {
             entries[&key].sentences,
             ["Mugs are in the b.", "Mugs are in the c.", "Mugs are in the d."]
         );
-        let denied = lesson(LessonKind::Reflection, "It failed. There was no mug in the c.");
+        let denied = Lesson {
+            denies: vec!["Mugs are in the c.".into()],
+            ..lesson(LessonKind::Reflection, "It failed. There was no mug in the c.")
+        };
         take(&mut entries, denied, 9);
         assert_eq!(
             entries[&key].sentences,

@@ -45,11 +45,20 @@ fn lower(letter: char) -> char {
     }
 }
 
+/// What follows the first character of a segment belongs to it, whatever it is: a bracket with a mark of voiced sounds is a
+/// bracket. Only connectors are followed by words of their own.
 fn is_word(segment: &str) -> bool {
-    segment
-        .chars()
-        .any(|letter| letter.is_alphabetic() || is_digit(letter))
-        || is_emoji(segment)
+    let first = segment.trim_start_matches(is_connector).chars().next();
+    first.is_some_and(|letter| letter.is_alphabetic() || is_digit(letter)) || is_emoji(segment)
+}
+
+/// Unicode's word-break property ExtendNumLet.
+fn is_connector(letter: char) -> bool {
+    matches!(
+        letter,
+        '_' | '\u{202f}' | '\u{203f}' | '\u{2040}' | '\u{2054}' | '\u{fe33}' | '\u{fe34}' | '\u{fe4d}'
+            ..='\u{fe4f}' | '\u{ff3f}'
+    )
 }
 
 /// Decimal digits of any script; fractions, superscripts and circled numbers are none.
@@ -115,6 +124,7 @@ mod tests {
             &["a_b", "face_mask", "16", "x", "16"],
         );
         check("size²/½ ÉTÉ 日本", &["size", "été", "日", "本"]);
+        check("__init__ _ ヽ(ﾟ∀ﾟ)ﾒ ლ", &["__init__", "ヽ", "ﾒ", "ლ"]);
         check("Brand™ q：a ★★ 😀!", &["brand", "™", "q：a", "★", "★", "😀"]);
     }
 

@@ -18,6 +18,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+pub(crate) mod agent;
 mod analysis;
 mod bm25;
 mod converted;
@@ -29,6 +30,7 @@ mod goals;
 mod nouns;
 mod official;
 mod page;
+mod play;
 mod porter;
 mod product;
 mod python_random;
@@ -40,11 +42,13 @@ mod stream;
 #[cfg(test)]
 mod tests;
 
+pub use agent::{Customer, Sight};
 pub use environment::{ACTIONS_MAX, WebShop};
 pub use error::LoadError;
 pub use goals::{Goal, GoalOption};
 pub use page::{Page, SubPage};
+pub use play::{Purchase, shop_for};
 pub use product::Product;
 pub use reward::Reward;
 pub use session::Session;
-pub use shop::{FOUND_MAX, Shop};
+pub use shop::{FOUND_MAX, Shop, TEST_GOALS};

@@ -16,6 +16,9 @@ use super::{converted, official};
 /// How many products a search finds.
 pub const FOUND_MAX: usize = 50;
 
+/// How many goals, the first ones, are for tests only.
+pub const TEST_GOALS: usize = 500;
+
 /// A shop that never changes. Products are numbered in the order of the catalogue.
 #[derive(Debug)]
 pub struct Shop {

@@ -170,6 +170,7 @@ impl<'b> Lab<'b> {
         Ok(Checkpoint {
             success: scores.success()?.mean,
             utility: utility / outcomes.count().max(1) as f64,
+            reward: scores.reward()?.mean,
             solved: scores.solved(),
         })
     }

@@ -107,14 +107,14 @@ fn facts(account: &Account<'_>) -> Vec<Lesson> {
             subject,
             topic: topic.to_owned(),
             text,
+            denies: Vec::new(),
         };
         if !facts.contains(&fact) {
             facts.push(fact);
         }
     };
     for (thing, place) in &account.takes {
-        let text = format!("{} are usually in or on the {place}.", capital(&plural(thing)));
-        push(format!("where {thing}"), thing, text);
+        push(format!("where {thing}"), thing, usual_place(thing, place));
     }
     for (verb, thing, place) in &account.treatments {
         let text = format!(
@@ -128,6 +128,10 @@ fn facts(account: &Account<'_>) -> Vec<Lesson> {
         push(format!("where {lamp}"), lamp, text);
     }
     facts
+}
+
+fn usual_place(thing: &str, place: &str) -> String {
+    format!("{} are usually in or on the {place}.", capital(&plural(thing)))
 }
 
 fn procedure(account: &Account<'_>) -> Lesson {
@@ -154,6 +158,7 @@ fn procedure(account: &Account<'_>) -> Lesson {
         subject: account.sentence.to_owned(),
         topic: object.clone(),
         text,
+        denies: Vec::new(),
     }
 }
 
@@ -166,6 +171,7 @@ fn reflection(account: &Account<'_>) -> Option<Lesson> {
         .find(|kind| !account.searched.contains_key(*kind));
     let mut text = format!("What went wrong when the task was to {}", account.sentence);
     let found = account.takes.iter().find(|(thing, _)| thing == object);
+    let mut denies = Vec::new();
     match (found, wanted_treatment(account.sentence)) {
         (None, _) => {
             // The kinds that took most of the time.
@@ -177,6 +183,7 @@ fn reflection(account: &Account<'_>) -> Option<Lesson> {
             kinds.sort_by(|left, right| right.1.cmp(&left.1).then(left.0.cmp(right.0)));
             let (place, _) = kinds.first()?;
             text += &format!(" There was no {object} in the {place}.");
+            denies.push(usual_place(object, place));
             if let Some(place) = untried {
                 text += &format!(" Look for a {object} in or on the {place} first.");
             }
@@ -199,6 +206,7 @@ fn reflection(account: &Account<'_>) -> Option<Lesson> {
         subject: account.sentence.to_owned(),
         topic: object.clone(),
         text,
+        denies,
     })
 }
 

@@ -1,6 +1,9 @@
 //! `bench run | ablations | probes | budget-k`: the paper's evaluation on a suite.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use anyhow::{Context as _, Result, bail};
 use clap::{Args, ValueEnum};
@@ -10,7 +13,7 @@ use upliftmem_bench::{
         BUDGETS_K, Bench, Event, Method, PROBE_BUDGETS, Sizes, Work, ablations, budget_k, estimate,
         evaluate_methods, probe_curves, write_ablations, write_budget_k, write_main, write_probes,
     },
-    suite::AlfworldSuite,
+    suite::{AlfworldSuite, Suite, WebshopSuite},
 };
 use upliftmem_engine::Strategy;
 
@@ -21,6 +24,40 @@ use crate::{config::Config, context::open_embedder, output::Output};
 enum SuiteName {
     /// Household games, with a scripted player that follows memories.
     Alfworld,
+    /// A shop, with a scripted customer that follows memories.
+    Webshop,
+}
+
+impl SuiteName {
+    /// The paper's sizes.
+    const fn sizes(self) -> Sizes {
+        match self {
+            Self::Alfworld => Sizes::ALFWORLD,
+            Self::Webshop => Sizes::WEBSHOP,
+        }
+    }
+
+    /// Where its data can be, the likeliest first.
+    const fn places(self) -> &'static [&'static str] {
+        match self {
+            Self::Alfworld => &["alfworld/games.tar.xz", "alfworld", ""],
+            Self::Webshop => &["webshop", ""],
+        }
+    }
+
+    fn load(self, data: &Path, sizes: &Sizes) -> Result<Arc<dyn Suite>> {
+        let found = self
+            .places()
+            .iter()
+            .map(|place| data.join(place))
+            .find(|path| path.exists());
+        let found =
+            found.with_context(|| format!("{}: there is no such folder; --data names it", data.display()))?;
+        Ok(match self {
+            Self::Alfworld => Arc::new(AlfworldSuite::load(&found, sizes)?),
+            Self::Webshop => Arc::new(WebshopSuite::load(&found, sizes)?),
+        })
+    }
 }
 
 /// What all evaluations need.
@@ -29,7 +66,7 @@ pub(super) struct SuiteArguments {
     /// The benchmark.
     #[arg(long, value_enum, default_value = "alfworld")]
     suite: SuiteName,
-    /// Its data: for ALFWorld a folder with `alfworld/games.tar.xz`, or the games themselves.
+    /// Its data: a folder with `alfworld/games.tar.xz` or `webshop/`, or the games or the catalogue themselves.
     #[arg(long, env = "UPLIFTMEM_BENCH_DIR", value_name = "DIR")]
     data: PathBuf,
     /// Where stores, results, tables and figures go; the same folder goes on where it was stopped.
@@ -38,21 +75,24 @@ pub(super) struct SuiteArguments {
     /// Times that every task is executed with every method.
     #[arg(long, default_value_t = 3)]
     runs: usize,
-    /// Tasks whose plays memories are made of.
-    #[arg(long, default_value_t = Sizes::ALFWORLD.seed)]
-    seed_tasks: usize,
-    /// Tasks to learn from.
-    #[arg(long, default_value_t = Sizes::ALFWORLD.runtime)]
-    runtime_tasks: usize,
-    /// How many of those are for warm-up.
-    #[arg(long, default_value_t = Sizes::ALFWORLD.warm_up)]
-    warm_up: usize,
+    /// Tasks whose plays memories are made of [default: the paper's].
+    #[arg(long)]
+    seed_tasks: Option<usize>,
+    /// Tasks to learn from [default: the paper's].
+    #[arg(long)]
+    runtime_tasks: Option<usize>,
+    /// How many of those are for warm-up [default: 200].
+    #[arg(long)]
+    warm_up: Option<usize>,
     /// Use only so many tasks of each part of the evaluation.
     #[arg(long)]
     limit: Option<usize>,
     /// Randomness of everything.
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Let UpliftMem write memories while it trains; each is validated by executions before it is admitted.
+    #[arg(long)]
+    writing: bool,
     /// Only say how many executions it takes.
     #[arg(long)]
     estimate: bool,
@@ -104,37 +144,28 @@ async fn open(
     output: Output,
     work: &Work,
 ) -> Result<Option<Bench>> {
+    let name = arguments.suite;
+    let usual = name.sizes();
     let sizes = Sizes {
-        seed: arguments.seed_tasks,
-        runtime: arguments.runtime_tasks,
-        warm_up: arguments.warm_up,
+        seed: arguments.seed_tasks.unwrap_or(usual.seed),
+        runtime: arguments.runtime_tasks.unwrap_or(usual.runtime),
+        warm_up: arguments.warm_up.unwrap_or(usual.warm_up),
         evaluation: arguments.limit,
     };
     if arguments.runs == 0 {
         bail!("--runs 0 evaluates nothing; give 1 at least");
     }
     let data = arguments.data.clone();
-    let suite = match arguments.suite {
-        SuiteName::Alfworld => {
-            let collection = [
-                data.join("alfworld/games.tar.xz"),
-                data.join("alfworld"),
-                data.clone(),
-            ]
-            .into_iter()
-            .find(|path| path.exists())
-            .with_context(|| format!("{}: there is no such folder; --data names it", data.display()))?;
-            tokio::task::spawn_blocking(move || AlfworldSuite::load(&collection, &sizes)).await??
-        }
-    };
+    let suite = tokio::task::spawn_blocking(move || name.load(&data, &sizes)).await??;
     let mut bench = Bench::new(
-        Arc::new(suite),
+        suite,
         open_embedder(config)?,
         sizes,
         std::path::absolute(&arguments.out)?,
     );
     bench.runs = arguments.runs;
     bench.seed = arguments.seed;
+    bench.writes = arguments.writing;
     bench.compact = config.scorer.compact()?;
     bench.engine.acquisition = config.acquisition.clone();
     bench.engine.training = config.training.clone();
@@ -172,7 +203,7 @@ async fn open(
 }
 
 /// Shows the table that was written, and says where.
-fn show(output: Output, table: &std::path::Path) -> Result<()> {
+fn show(output: Output, table: &Path) -> Result<()> {
     let text =
         std::fs::read_to_string(table).with_context(|| format!("{} can not be read", table.display()))?;
     output.result(&json!({ "table": table }), || {
