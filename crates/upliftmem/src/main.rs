@@ -4,6 +4,7 @@ mod commands;
 mod config;
 mod context;
 mod output;
+mod progress;
 
 use std::process::ExitCode;
 

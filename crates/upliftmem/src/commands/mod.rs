@@ -7,6 +7,7 @@ mod keys;
 mod memories;
 mod probe;
 mod questions;
+mod reader;
 mod score;
 mod search;
 mod serve;
