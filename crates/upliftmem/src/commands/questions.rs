@@ -20,7 +20,10 @@ use upliftmem_core::{Task, UpdateRule};
 use upliftmem_engine::{Arm, Evaluation, Seeds, Strategy, TrainingReport, evaluate};
 use upliftmem_scorer::TrainerSettings;
 
-use super::evaluate::{HeldOut, table};
+use super::{
+    evaluate::{HeldOut, table},
+    reader::reader,
+};
 use crate::{
     config::Config,
     context::{Context, model_file},
