@@ -5,6 +5,7 @@
 //! without context; a prefix tree is a segment a node whose context is the way from the root. Keys and values of a shared
 //! prefix are therefore computed once, however many continuations there are.
 
+mod single;
 mod unit;
 
 use std::{ops::Range, sync::Arc};
@@ -12,8 +13,11 @@ use std::{ops::Range, sync::Arc};
 use candle_core::{CpuStorage, CustomOp3, D, Device, Layout, Result, Shape, Tensor};
 use rayon::prelude::*;
 
-use self::unit::Unit;
+use self::{single::single, unit::Unit};
 use super::{slice, with_entries};
+
+/// Multiplications below which another thread costs more than it gives.
+const PARALLEL: usize = 1 << 20;
 
 /// Keys and values of every layer for some tokens, kept from an earlier pass.
 pub type KeptLayers = Arc<Vec<(Tensor, Tensor)>>;
@@ -215,21 +219,24 @@ impl Attention {
         work: impl Fn(usize, &Unit) -> T + Sync,
     ) -> Result<Vec<T>> {
         let heads = self.heads;
-        (0..heads.keys)
-            .into_par_iter()
-            .map(|head| {
-                let (keys, values) = self.gather(segment, head, k, v)?;
-                let unit = Unit {
-                    size: heads.size,
-                    scale: heads.scale(),
-                    queries: segment.queries.len(),
-                    stride: heads.queries * heads.size,
-                    keys,
-                    values,
-                };
-                Ok(work(head, &unit))
-            })
-            .collect()
+        let one = |head: usize| {
+            let (keys, values) = self.gather(segment, head, k, v)?;
+            let unit = Unit {
+                size: heads.size,
+                scale: heads.scale(),
+                queries: segment.queries.len(),
+                stride: heads.queries * heads.size,
+                keys,
+                values,
+            };
+            Ok(work(head, &unit))
+        };
+        let seen = segment.context.iter().map(Span::len).sum::<usize>() + segment.own.len();
+        if segment.queries.len() * seen * heads.queries * heads.size < PARALLEL {
+            (0..heads.keys).map(one).collect()
+        } else {
+            (0..heads.keys).into_par_iter().map(one).collect()
+        }
     }
 
     /// Where the rows of a segment start for a query head.
@@ -262,6 +269,12 @@ impl CustomOp3 for Attention {
             .iter()
             .filter(|segment| !segment.queries.is_empty())
         {
+            if segment.queries.len() == 1 {
+                let start = self.start(segment, 0);
+                let row = single(self.heads, self.layer, segment, [&q[start..], k, v])?;
+                out[start..start + stride].copy_from_slice(&row);
+                continue;
+            }
             let results = self.units(segment, k, v, |head, unit| {
                 let starts = (0..group).map(|member| self.start(segment, head * group + member));
                 unit.forward(starts.map(|start| &q[start..]))
