@@ -192,7 +192,7 @@ impl Executor for RememberingExecutor {
 #[cfg(test)]
 mod tests {
     use upliftmem_agent::MemoryText;
-    use upliftmem_core::{MemoryId, Purpose, Task};
+    use upliftmem_core::{MemoryId, Purpose, RolloutId, Task};
 
     use super::*;
 
@@ -224,6 +224,7 @@ mod tests {
         let mut task = Task::new("same-name", "Who?");
         task.metadata.insert("answer".into(), json!(answer));
         ExecutionRequest {
+            id: RolloutId::from_u128(1),
             task,
             memories: memory
                 .map(|text| MemoryText {
