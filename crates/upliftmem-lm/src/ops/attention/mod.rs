@@ -5,7 +5,6 @@
 //! without context; a prefix tree is a segment a node whose context is the way from the root. Keys and values of a shared
 //! prefix are therefore computed once, however many continuations there are.
 
-mod single;
 mod unit;
 
 use std::{ops::Range, sync::Arc};
@@ -13,7 +12,7 @@ use std::{ops::Range, sync::Arc};
 use candle_core::{CpuStorage, CustomOp3, D, Device, Layout, Result, Shape, Tensor};
 use rayon::prelude::*;
 
-use self::{single::single, unit::Unit};
+use self::unit::Unit;
 use super::{slice, with_entries};
 
 /// Multiplications below which another thread costs more than it gives.
@@ -269,12 +268,6 @@ impl CustomOp3 for Attention {
             .iter()
             .filter(|segment| !segment.queries.is_empty())
         {
-            if segment.queries.len() == 1 {
-                let start = self.start(segment, 0);
-                let row = single(self.heads, self.layer, segment, [&q[start..], k, v])?;
-                out[start..start + stride].copy_from_slice(&row);
-                continue;
-            }
             let results = self.units(segment, k, v, |head, unit| {
                 let starts = (0..group).map(|member| self.start(segment, head * group + member));
                 unit.forward(starts.map(|start| &q[start..]))

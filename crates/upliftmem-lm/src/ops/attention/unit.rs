@@ -241,7 +241,7 @@ impl Unit {
 
 /// Scores to shares of the first `allowed`; the others get none.
 #[inline(always)]
-pub(super) fn softmax(row: &mut [f32], allowed: usize, scale: f32) {
+fn softmax(row: &mut [f32], allowed: usize, scale: f32) {
     let (row, beyond) = row.split_at_mut(allowed);
     beyond.fill(0.0);
     // Eight partial results, which the compiler makes a vector of.
