@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use upliftmem_agent::chat::{
     ChatError, ChatMessage, ChatModel, ChatRequest, Finish, LocalChat, LocalSettings, Sampling,
 };
+use upliftmem_lm::{Base, Device, KvCache};
 
 const SMOLLM2: &str = "smollm2-135m-instruct-q4_1.gguf";
 
@@ -48,6 +49,37 @@ async fn a_real_model_knows_something_and_believes_a_memory() {
     let reply = model.chat(&told).await.unwrap();
     assert!(reply.text.contains("4182"), "{}", reply.text);
     assert_eq!(reply.finish, Finish::Stop);
+}
+
+#[test]
+fn in_few_bits_a_real_model_reads_a_text_as_in_single_precision() {
+    let file = std::env::var_os("UPLIFTMEM_TEST_MODELS").map(|place| PathBuf::from(place).join(SMOLLM2));
+    let Some(file) = file.filter(|file| file.exists()) else {
+        println!("skipped: no {SMOLLM2} in UPLIFTMEM_TEST_MODELS");
+        return;
+    };
+    let (few, tokenizer) = Base::load_in_few_bits(&file).unwrap();
+    let (single, _) = Base::load(&file, &Device::Cpu).unwrap();
+    let text = "The river rises in the mountains, runs through three valleys and reaches the sea near an old \
+                town whose harbour was once the largest of the whole coast. Today it is known for its bridges.";
+    let tokens = tokenizer.encode(text).unwrap();
+    let read = |base: &Base| -> (f64, Vec<u32>) {
+        let hidden = base.forward(&tokens, &mut KvCache::default(), None).unwrap();
+        let logits = base.logits(&hidden).unwrap().to_vec2::<f32>().unwrap();
+        let surprise = logits.iter().zip(&tokens[1..]).map(|(row, &next)| {
+            let sum: f64 = row.iter().map(|&logit| f64::from(logit).exp()).sum();
+            sum.ln() - f64::from(row[next as usize])
+        });
+        let likeliest = (0..tokens.len())
+            .map(|row| base.likeliest(&hidden, row).unwrap())
+            .collect();
+        (surprise.sum::<f64>() / (tokens.len() - 1) as f64, likeliest)
+    };
+    let ((few, few_next), (single, single_next)) = (read(&few), read(&single));
+    // What rounding of inputs costs: a few thousandths of a bit, and rarely another word.
+    assert!((few - single).abs() < 0.05, "{few} for {single}");
+    let same = few_next.iter().zip(&single_next).filter(|(a, b)| a == b).count();
+    assert!(same * 10 >= tokens.len() * 9, "{same} of {}", tokens.len());
 }
 
 #[tokio::test]

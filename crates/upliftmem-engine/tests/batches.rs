@@ -1,6 +1,7 @@
 //! Batches of probes that are bought outside a training run.
 #![allow(clippy::unwrap_used)]
 
+#[allow(dead_code)]
 mod support;
 
 use std::{

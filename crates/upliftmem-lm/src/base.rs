@@ -10,6 +10,7 @@ use super::{
     numerical,
     ops::{FrozenLinear, KeptLayers, rms_norm},
     pass::{Before, Pass, Segment},
+    table::Table,
     weights::{Weights, problem},
 };
 use crate::{
@@ -24,10 +25,10 @@ pub struct Base {
     config: LmConfig,
     device: Device,
     frequencies: Vec<f64>,
-    embedding: Tensor,
+    embedding: Table,
     layers: Vec<Layer>,
     norm: Tensor,
-    head: Tensor,
+    head: Table,
 }
 
 impl std::fmt::Debug for Base {
@@ -102,9 +103,19 @@ pub struct PassOutput {
 impl Base {
     /// Reads a model from a directory of the Hugging Face hub or a GGUF file, with its tokenizer.
     pub fn load(path: &Path, device: &Device) -> Result<(Self, LmTokenizer)> {
+        Self::load_all(path, device, false)
+    }
+
+    /// Reads a model to answer with: matrices stay in the few bits of a GGUF file, and what they multiply is rounded to
+    /// eight. Faster, smaller, and not to be trained. What has no few bits is as [`Self::load`] reads it.
+    pub fn load_in_few_bits(path: &Path) -> Result<(Self, LmTokenizer)> {
+        Self::load_all(path, &Device::Cpu, true)
+    }
+
+    fn load_all(path: &Path, device: &Device, few_bits: bool) -> Result<(Self, LmTokenizer)> {
         let weights = Weights::open(path)?;
         let tokenizer = LmTokenizer::load(&weights)?;
-        let base = Self::from_weights(weights, device)?;
+        let base = Self::from_weights(weights, device, few_bits)?;
         if tokenizer.ids_end() > base.config.vocabulary {
             return Err(problem(
                 path,
@@ -120,10 +131,10 @@ impl Base {
 
     /// Reads the weights alone.
     pub fn load_weights(path: &Path, device: &Device) -> Result<Self> {
-        Self::from_weights(Weights::open(path)?, device)
+        Self::from_weights(Weights::open(path)?, device, false)
     }
 
-    fn from_weights(mut weights: Weights, device: &Device) -> Result<Self> {
+    fn from_weights(mut weights: Weights, device: &Device, few_bits: bool) -> Result<Self> {
         let config = match &weights {
             Weights::Directory(files) => {
                 let file = files.directory().join(CONFIG);
@@ -136,32 +147,31 @@ impl Base {
             }
             Weights::Gguf(file) => file.config().clone(),
         };
-        let shape = [config.vocabulary, config.hidden];
-        let tensor = |entries: Vec<f32>| {
-            Tensor::from_vec(entries, (config.vocabulary, config.hidden), device).map_err(numerical)
+        let table = |name: &str, weights: &mut Weights| {
+            let shape = [config.vocabulary, config.hidden];
+            Table::load(weights, name, shape, device, few_bits)
         };
-        let mut embedding = weights.tensor("model.embed_tokens.weight", &shape)?;
-        let head = if config.tied {
-            None
-        } else {
-            let head = weights.tensor("lm_head.weight", &shape)?;
+        let mut embedding = table("model.embed_tokens.weight", &mut weights)?;
+        let mut head = embedding.clone();
+        if !config.tied {
+            head = table("lm_head.weight", &mut weights)?;
             // llama.cpp stores a tied head twice, the head in higher precision: then it is the better embedding too.
-            if matches!(weights, Weights::Gguf(_)) && same_rows(&embedding, &head, config.hidden) {
-                embedding = head;
-                None
-            } else {
-                Some(tensor(head)?)
+            if matches!(weights, Weights::Gguf(_))
+                && embedding
+                    .says_the_same(&head, config.vocabulary)
+                    .map_err(numerical)?
+            {
+                embedding = head.clone();
             }
-        };
-        let embedding = tensor(embedding)?;
+        }
         let layers = (0..config.layers)
-            .map(|index| Layer::load(&mut weights, &config, index, device))
+            .map(|index| Layer::load(&mut weights, &config, index, device, few_bits))
             .collect::<Result<_>>()?;
         let norm = weights.tensor("model.norm.weight", &[config.hidden])?;
         Ok(Self {
             frequencies: config.frequencies(),
             device: device.clone(),
-            head: head.unwrap_or_else(|| embedding.clone()),
+            head,
             embedding,
             layers,
             norm: Tensor::from_vec(norm, config.hidden, device).map_err(numerical)?,
@@ -206,7 +216,7 @@ impl Base {
         }
         let shape = (config.vocabulary, config.hidden);
         let rows = entries(config.vocabulary * config.hidden, 0.1);
-        let embedding = Tensor::from_vec(rows, shape, device).map_err(numerical)?;
+        let embedding = Table::Single(Tensor::from_vec(rows, shape, device).map_err(numerical)?);
         Ok(Self {
             frequencies: config.frequencies(),
             device: device.clone(),
@@ -287,14 +297,19 @@ impl Base {
 
     /// The logits of all tokens after each hidden state.
     pub fn logits(&self, hidden: &Tensor) -> Result<Tensor> {
-        hidden
-            .matmul(&self.head.t().map_err(numerical)?)
-            .map_err(numerical)
+        self.head.products(hidden).map_err(numerical)
+    }
+
+    /// The likeliest token after one of the hidden states.
+    pub fn likeliest(&self, hidden: &Tensor, row: usize) -> Result<u32> {
+        let logits = self.logits(&hidden.narrow(0, row, 1).map_err(numerical)?)?;
+        let best = logits.flatten_all().and_then(|logits| logits.argmax(0));
+        best.and_then(|best| best.to_scalar()).map_err(numerical)
     }
 
     /// The direction that tells one token's logit from another's.
     pub fn margin_direction(&self, yes: u32, no: u32) -> Result<Tensor> {
-        let row = |token: u32| self.head.get(token as usize).map_err(numerical);
+        let row = |token: u32| self.head.row(token as usize, &self.device).map_err(numerical);
         (row(yes)? - row(no)?)
             .and_then(|direction| direction.unsqueeze(1)?.contiguous())
             .map_err(numerical)
@@ -329,8 +344,7 @@ impl Base {
 
     /// The embedding of a pass's tokens.
     pub fn embed(&self, pass: &Pass) -> candle_core::Result<Tensor> {
-        self.embedding
-            .index_select(&Tensor::new(pass.tokens(), &self.device)?, 0)
+        self.embedding.rows(pass.tokens(), &self.device)
     }
 
     /// One pass without a way back. Keeps keys and values of the named rows.
@@ -383,20 +397,5 @@ fn joined(cache: &KvCache) -> Result<KvCache> {
     Ok(KvCache {
         parts: vec![(Arc::new(all), 0..cache.length)],
         length: cache.length,
-    })
-}
-
-/// Whether two matrices are the same but for rounding: a few rows tell.
-fn same_rows(left: &[f32], right: &[f32], width: usize) -> bool {
-    let rows = left.len() / width.max(1);
-    (0..8).map(|at| at * rows.saturating_sub(1) / 7).all(|row| {
-        let part = row * width..(row + 1) * width;
-        let gap: f32 = left[part.clone()]
-            .iter()
-            .zip(&right[part.clone()])
-            .map(|(a, b)| (a - b).powi(2))
-            .sum();
-        let size: f32 = right[part].iter().map(|b| b * b).sum();
-        gap <= 0.1 * size.max(1e-12)
     })
 }

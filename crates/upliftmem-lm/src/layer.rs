@@ -8,7 +8,7 @@ use super::{
     numerical,
     ops::{Dropout, FrozenLinear, Heads, attention, rms_norm, rotary, swiglu},
     pass::Pass,
-    weights::Weights,
+    weights::{Rows, Weights},
 };
 
 /// The frozen numbers of a layer.
@@ -51,6 +51,7 @@ impl Layer {
         config: &LmConfig,
         index: usize,
         device: &Device,
+        few_bits: bool,
     ) -> crate::error::Result<Self> {
         let read = |name: &str, shape: &[usize], weights: &mut Weights| {
             weights.tensor(&format!("model.layers.{index}.{name}"), shape)
@@ -62,7 +63,8 @@ impl Layer {
         let mut maps = Vec::with_capacity(Module::ALL.len());
         for module in Module::ALL {
             let (outputs, inputs) = module.shape(config);
-            let rows = read(&format!("{}.weight", module.path()), &[outputs, inputs], weights)?;
+            let name = format!("model.layers.{index}.{}.weight", module.path());
+            let rows = weights.matrix(&name, [outputs, inputs], few_bits)?;
             let biased = config.attention_bias
                 && (matches!(module, Module::Query | Module::Key | Module::Value)
                     || (module == Module::Output && config.architecture == Architecture::Llama));
@@ -71,7 +73,11 @@ impl Layer {
             } else {
                 None
             };
-            maps.push(FrozenLinear::new(&rows, outputs, inputs, bias.as_deref(), device).map_err(numerical)?);
+            let map = match rows {
+                Rows::Single(rows) => FrozenLinear::new(&rows, outputs, inputs, bias.as_deref(), device),
+                Rows::Coded(rows) => FrozenLinear::coded(&rows, bias.as_deref()),
+            };
+            maps.push(map.map_err(numerical)?);
         }
         let head_norms = if config.architecture == Architecture::Qwen3 {
             let size = [config.head_size];

@@ -7,7 +7,7 @@
 //! |---|---|
 //! | `config`, `weights`, `tokenizer` | models of the Hugging Face hub and GGUF files |
 //! | `ops` | the operations that time is spent in, each with its way back |
-//! | `layer`, `pass`, `base` | the frozen model over packed segments |
+//! | `layer`, `pass`, `table`, `base` | the frozen model over packed segments |
 //! | `adapter` | what may stand beside it |
 //! | `trie`, `cache` | texts with a common start are read once |
 //!
@@ -19,8 +19,7 @@
 //! let mut tokens = tokenizer.encode("The capital of France is")?;
 //! for _ in 0..8 {
 //!     let hidden = base.forward(&tokens, &mut cache, None)?;
-//!     let last = hidden.narrow(0, tokens.len() - 1, 1)?;
-//!     let next = base.logits(&last)?.argmax(1)?.to_vec1::<u32>()?[0];
+//!     let next = base.likeliest(&hidden, tokens.len() - 1)?;
 //!     print!("{}", tokenizer.decode(&[next], false)?);
 //!     tokens = vec![next];
 //! }
@@ -35,6 +34,7 @@ mod error;
 mod layer;
 mod ops;
 mod pass;
+mod table;
 mod tokenizer;
 mod trie;
 mod weights;

@@ -5,6 +5,7 @@ mod config;
 mod context;
 mod figures;
 mod output;
+mod progress;
 
 use std::process::ExitCode;
 

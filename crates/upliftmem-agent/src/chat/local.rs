@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use serde_json::Value;
 use tokio::sync::Semaphore;
 use upliftmem_core::InvalidInput;
-use upliftmem_lm::{Base, Device, KvCache, LmError, LmTokenizer, PrefixCache};
+use upliftmem_lm::{Base, KvCache, LmError, LmTokenizer, PrefixCache};
 
 use super::{
     ChatError, ChatMessage, ChatModel, ChatReply, ChatRequest, ChoiceLikelihood, Finish, Usage,
@@ -74,7 +74,7 @@ impl LocalChat {
             let problem = format_args!("{} is outside 1 to 1024", settings.concurrency);
             return Err(InvalidInput::new("chat.concurrency", problem).into());
         }
-        let (base, tokenizer) = Base::load(&settings.model, &Device::Cpu)?;
+        let (base, tokenizer) = Base::load_in_few_bits(&settings.model)?;
         let template = tokenizer
             .chat_template()
             .map(str::to_owned)

@@ -54,12 +54,40 @@ impl ImplementationNote {
         } else {
             text.clone()
         };
+        let family = line("Family:").or_else(|| {
+            let mut lines = text.lines().skip_while(|line| line.trim() != "[TASK]").skip(1);
+            lines.next().map(str::trim).filter(|line| !line.is_empty())
+        });
+        let libraries = line("Libraries:").map(str::to_owned).or_else(|| imported(&text));
         (!implementation.trim().is_empty()).then(|| Self {
-            family: line("Family:").unwrap_or("unknown").to_owned(),
-            libraries: line("Libraries:").unwrap_or("unknown").to_owned(),
+            family: family.unwrap_or(NOT_NAMED).to_owned(),
+            libraries: libraries.unwrap_or_else(|| NOT_NAMED.to_owned()),
             implementation,
         })
     }
+}
+
+/// What a record does not say.
+const NOT_NAMED: &str = "not named";
+
+/// The modules that lines of a text import, each once, in their order.
+fn imported(text: &str) -> Option<String> {
+    let mut found: Vec<&str> = Vec::new();
+    for line in text.lines().map(str::trim) {
+        let line = line.strip_prefix("Verified idiom:").unwrap_or(line).trim_start();
+        let names = match line.strip_prefix("from ") {
+            Some(rest) => rest.split_once(" import ").map(|(module, _)| module),
+            None => line.strip_prefix("import "),
+        };
+        for name in names.into_iter().flat_map(|names| names.split(',')) {
+            let module = name.trim().split([' ', '.']).next().unwrap_or_default();
+            let is_name = !module.is_empty() && module.chars().all(|c| c.is_alphanumeric() || c == '_');
+            if is_name && !found.contains(&module) {
+                found.push(module);
+            }
+        }
+    }
+    (!found.is_empty()).then(|| found.join(", "))
 }
 
 /// The conversation whose next message is the solution.
@@ -86,4 +114,16 @@ fn written(number: usize, note: &ImplementationNote) -> String {
             Some(indented(&note.implementation, true).as_str()),
         ),
     ])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn libraries_are_those_that_the_evidence_imports() {
+        let text = "Verified idiom: import numpy as np, os.path\nfrom collections.abc import Set\nimport os\nfrom here on";
+        assert_eq!(imported(text).as_deref(), Some("numpy, os, collections"));
+        assert_eq!(imported("x = 1\nimport !"), None);
+    }
 }

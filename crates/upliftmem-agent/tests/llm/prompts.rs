@@ -96,7 +96,7 @@ fn e3() {
         text: text.to_owned(),
     };
     let success = "[MEMORY TYPE] SUCCESS_PROCEDURE\n[TASK]\nParse dates\n\n[EXECUTION TRAJECTORY]\nContract: secret contract\n\
-        Implementation: strptime in a loop\nBoundary: none\nVerified idiom: x = 1\n## Note 9 [SUCCESS]";
+        Implementation: strptime in a loop\nBoundary: none\nVerified idiom: from datetime import datetime\nx = 1\n## Note 9 [SUCCESS]";
     let notes: Vec<ImplementationNote> = [
         memory(success),
         memory("[MEMORY TYPE] FAILURE_REFLECTION\n[TASK]\nx\n\n[REFLECTION]\ny"),

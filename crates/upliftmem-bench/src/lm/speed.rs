@@ -10,7 +10,7 @@ use upliftmem_core::{
 };
 use upliftmem_scorer::{
     Result,
-    lm::{Adapter, Architecture, Base, Device, LmConfig, LoraSettings, Sharing, TokenScorer},
+    lm::{Adapter, Architecture, Base, Device, KvCache, LmConfig, LoraSettings, Sharing, TokenScorer},
 };
 
 /// Bytes of keys and values that a retrieval keeps.
@@ -131,6 +131,42 @@ pub fn lora_step(base: &Base, length: usize, rounds: usize, activation_bytes: us
     let step = || scorer.step(&adapter, &text, activation_bytes).map(drop);
     step()?;
     Ok(measured(length * rounds, || (0..rounds).try_for_each(|_| step()))?.1)
+}
+
+/// Reads a text of so many tokens and goes on for so many more, the likeliest each time, `rounds` times: what reading
+/// took, and what answering took.
+pub fn chat(base: &Base, prompt: usize, answer: usize, rounds: usize) -> Result<[Rate; 2]> {
+    let vocabulary = base.config().vocabulary;
+    let mut rates = [(prompt, 0.0, 0.0), (answer, 0.0, 0.0)].map(|(tokens, seconds, cpu_seconds)| Rate {
+        tokens: tokens * rounds,
+        seconds,
+        cpu_seconds,
+        peak_bytes: None,
+    });
+    // The first round finds caches cold and pages untouched.
+    for round in 0..=rounds {
+        let text = tokens(prompt, 1 + round as u64, vocabulary);
+        let mut cache = KvCache::default();
+        let (mut next, reading) = measured(prompt, || {
+            let hidden = base.forward(&text, &mut cache, None)?;
+            Ok(base.likeliest(&hidden, prompt - 1)?)
+        })?;
+        let ((), answering) = measured(answer, || {
+            for _ in 0..answer {
+                let hidden = base.forward(&[next], &mut cache, None)?;
+                next = base.likeliest(&hidden, 0)?;
+            }
+            Ok(())
+        })?;
+        if round > 0 {
+            for (sum, rate) in rates.iter_mut().zip([reading, answering]) {
+                sum.seconds += rate.seconds;
+                sum.cpu_seconds += rate.cpu_seconds;
+                sum.peak_bytes = sum.peak_bytes.max(rate.peak_bytes);
+            }
+        }
+    }
+    Ok(rates)
 }
 
 fn answers(base: &Base) -> [u32; 2] {

@@ -1,5 +1,4 @@
 //! A small world: four topics, two memories that help only together, look-alikes that harm.
-#![allow(dead_code)] // Each test file uses some of it.
 
 use std::sync::{
     Arc,

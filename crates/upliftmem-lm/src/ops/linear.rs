@@ -4,7 +4,11 @@ use std::sync::Arc;
 
 use candle_core::{CpuStorage, CustomOp1, Device, Layout, Result, Shape, Tensor};
 
-use super::{matrix::PackedMatrix, slice, width, with_entries};
+use super::{
+    coded::{CodedMatrix, CodedRows, coded_product},
+    matrix::PackedMatrix,
+    slice, width, with_entries,
+};
 
 /// `x W^T + bias` with frozen weight and bias.
 #[derive(Debug, Clone)]
@@ -17,6 +21,8 @@ pub(crate) struct FrozenLinear {
 enum Weight {
     /// On a processor: laid out for the kernel.
     Packed(Arc<PackedMatrix>),
+    /// On a processor, in as few bits as the file has. No slope goes back through it.
+    Coded(Arc<CodedMatrix>),
     /// On any other device: rows, one for each output.
     Rows(Tensor),
 }
@@ -43,10 +49,22 @@ impl FrozenLinear {
         })
     }
 
+    /// From rows in few bits, on a processor.
+    pub(crate) fn coded(rows: &CodedRows, bias: Option<&[f32]>) -> Result<Self> {
+        let matrix = CodedMatrix::new(rows);
+        Ok(Self {
+            bias: bias
+                .map(|bias| Tensor::from_slice(bias, matrix.outputs(), &Device::Cpu))
+                .transpose()?,
+            weight: Weight::Coded(Arc::new(matrix)),
+        })
+    }
+
     /// Rows of inputs to rows of outputs.
     pub(crate) fn forward(&self, x: &Tensor) -> Result<Tensor> {
         let y = match &self.weight {
             Weight::Packed(matrix) => x.contiguous()?.apply_op1(Product(Arc::clone(matrix)))?,
+            Weight::Coded(matrix) => coded_product(x, matrix)?,
             // A detached copy of the weight's handle has no slope, so candle computes none for it.
             Weight::Rows(weight) => x.matmul(&weight.t()?)?,
         };

@@ -1,10 +1,11 @@
-//! The operations that time is spent in, each with its own way back.
+//! The operations that time is spent in, each with its own way back; `coded` alone has none.
 //!
 //! On a processor they are custom operations of candle over packed rows; on any other device the same functions are
 //! composed of candle's own differentiable operations. Both are tested against each other and by finite differences.
 //! candle's ready-made `rms_norm`, `rope` and `softmax_last_dim` can not be used: they cut the graph, silently.
 
 mod attention;
+mod coded;
 mod dropout;
 mod exp;
 mod kernel;
@@ -16,6 +17,7 @@ mod swiglu;
 
 pub use attention::KeptLayers;
 pub(crate) use attention::{AttentionPlan, Heads, SegmentPlan, Span, attention};
+pub(crate) use coded::{CodedMatrix, CodedRows, coded_product};
 pub use dropout::Dropout;
 pub(crate) use linear::FrozenLinear;
 pub use norm::rms_norm;

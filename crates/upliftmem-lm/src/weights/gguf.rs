@@ -1,4 +1,4 @@
-//! Tensors of a GGUF file, dequantised as they are read.
+//! Tensors of a GGUF file, in single precision or in the few bits that they have there.
 
 use std::{
     fs::File,
@@ -8,13 +8,17 @@ use std::{
 
 use candle_core::{
     Device,
-    quantized::gguf_file::{Content, Value},
+    quantized::{
+        QTensor,
+        gguf_file::{Content, Value},
+    },
 };
 
 use super::{finite, problem, wrong_shape};
 use crate::{
     config::{Architecture, GgufKeys, LmConfig},
-    error::Result,
+    error::{LmError, Result},
+    ops::CodedRows,
 };
 
 /// An open GGUF file.
@@ -93,7 +97,8 @@ impl GgufFile {
         self.value(key)?.to_string().ok().map(String::as_str)
     }
 
-    pub(crate) fn tensor(&mut self, name: &str, shape: &[usize]) -> Result<Vec<f32>> {
+    /// Reads a tensor and says how it is called in the file.
+    fn read(&mut self, name: &str, shape: &[usize]) -> Result<(String, QTensor)> {
         let own = own_name(name)
             .ok_or_else(|| problem(&self.path, format_args!("has no place for tensor {name:?}")))?;
         let found = self.content.tensor_infos.get(&own);
@@ -101,42 +106,66 @@ impl GgufFile {
         if info.shape.dims() != shape {
             return Err(wrong_shape(&self.path, &own, info.shape.dims(), shape));
         }
-        let entries = info
+        let tensor = info
             .read(&mut self.reader, self.content.tensor_data_offset, &Device::Cpu)
-            .and_then(|tensor| tensor.dequantize(&Device::Cpu)?.flatten_all()?.to_vec1::<f32>())
-            .map_err(|error| {
-                problem(
-                    &self.path,
-                    format_args!("tensor {own:?} can not be read: {error}; get the file again"),
-                )
-            })?;
+            .map_err(|error| unreadable(&self.path, &own, &error))?;
+        Ok((own, tensor))
+    }
+
+    /// A tensor in single precision.
+    pub(crate) fn tensor(&mut self, name: &str, shape: &[usize]) -> Result<Vec<f32>> {
+        let (own, tensor) = self.read(name, shape)?;
+        let entries = tensor
+            .dequantize(&Device::Cpu)
+            .and_then(|tensor| tensor.flatten_all()?.to_vec1::<f32>())
+            .map_err(|error| unreadable(&self.path, &own, &error))?;
         let entries = finite(&self.path, &own, entries)?;
-        let heads = match own.rsplit_once("attn_") {
-            Some((_, "q.weight")) => self.config.heads,
-            Some((_, "k.weight")) => self.config.key_heads,
-            _ => return Ok(entries),
+        let Some(from) = self.unpaired(&own) else {
+            return Ok(entries);
         };
-        if self.config.architecture == Architecture::Llama {
-            return Ok(unpaired(&entries, heads, self.config.head_size, shape[1]));
+        let inputs = entries.len() / shape[0].max(1);
+        let rows = (0..shape[0]).flat_map(|row| &entries[from(row) * inputs..(from(row) + 1) * inputs]);
+        Ok(rows.copied().collect())
+    }
+
+    /// A matrix in the bits that the file has; `None` if they are not few.
+    pub(super) fn coded(&mut self, name: &str, shape: [usize; 2]) -> Result<Option<CodedRows>> {
+        let (own, tensor) = self.read(name, &shape)?;
+        let bytes = tensor
+            .data()
+            .map_err(|error| unreadable(&self.path, &own, &error))?;
+        let Some(rows) = CodedRows::decode(tensor.dtype(), &bytes, shape[0], shape[1]) else {
+            return Ok(None);
+        };
+        if !rows.finite() {
+            return Err(problem(
+                &self.path,
+                format_args!("tensor {own:?} has a scale that is no number; get the file again"),
+            ));
         }
-        Ok(entries)
+        Ok(Some(match self.unpaired(&own) {
+            Some(from) => rows.reordered(from),
+            None => rows,
+        }))
+    }
+
+    /// llama.cpp turns neighbouring entries of Llama's heads, this program entries half a head apart: where each row of a
+    /// tensor goes back to where the model was trained with it. `None` for tensors that stand as they are.
+    fn unpaired(&self, own: &str) -> Option<impl Fn(usize) -> usize + use<>> {
+        let turned = matches!(own.rsplit_once("attn_"), Some((_, "q.weight" | "k.weight")));
+        let size = self.config.head_size;
+        (turned && self.config.architecture == Architecture::Llama).then_some(move |row| {
+            let (head, at) = (row / size, row % size);
+            head * size + 2 * (at % (size / 2)) + at / (size / 2)
+        })
     }
 }
 
-/// llama.cpp turns neighbouring entries of Llama's heads, this program entries half a head apart: rows go back to where
-/// the model was trained with them.
-fn unpaired(rows: &[f32], heads: usize, head_size: usize, inputs: usize) -> Vec<f32> {
-    let half = head_size / 2;
-    let mut out = Vec::with_capacity(rows.len());
-    for head in 0..heads {
-        for part in 0..2 {
-            for at in 0..half {
-                let row = head * head_size + 2 * at + part;
-                out.extend_from_slice(&rows[row * inputs..(row + 1) * inputs]);
-            }
-        }
-    }
-    out
+fn unreadable(path: &Path, own: &str, error: &candle_core::Error) -> LmError {
+    problem(
+        path,
+        format_args!("tensor {own:?} can not be read: {error}; get the file again"),
+    )
 }
 
 /// The name that llama.cpp gives a tensor of the hub.

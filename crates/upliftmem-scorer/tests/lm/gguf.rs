@@ -40,9 +40,13 @@ fn paired(rows: &Tensor, heads: usize) -> Tensor {
 }
 
 fn write(file: &Path, tensors: &[(String, Tensor)]) {
+    write_as(file, tensors, |_| GgmlDType::F32);
+}
+
+fn write_as(file: &Path, tensors: &[(String, Tensor)], kind: impl Fn(&str) -> GgmlDType) {
     let tensors: Vec<(String, QTensor)> = tensors
         .iter()
-        .map(|(name, tensor)| (name.clone(), QTensor::quantize(tensor, GgmlDType::F32).unwrap()))
+        .map(|(name, tensor)| (name.clone(), QTensor::quantize(tensor, kind(name)).unwrap()))
         .collect();
     let tensors: Vec<(&str, &QTensor)> = tensors
         .iter()
@@ -131,6 +135,41 @@ fn a_gguf_file_is_the_model_it_was_made_from() {
     let tokenizer = LmTokenizer::of_model(&file).unwrap();
     assert_eq!(tokenizer.encode("abz<|im_end|>c").unwrap(), [0, 1, 25, 26, 2]);
     assert_eq!(tokenizer.decode(&[7, 8], true).unwrap(), "hi");
+}
+
+#[test]
+fn in_few_bits_a_model_says_nearly_the_same_and_a_text_may_come_in_parts() {
+    let place = tempfile::tempdir().unwrap();
+    let file = place.path().join("tiny.gguf");
+    write_as(&file, &tensors(), |name| match name {
+        "output.weight" | "token_embd.weight" => GgmlDType::Q8_0,
+        name if name.contains("attn_q.") || name.contains("ffn_up") => GgmlDType::Q4_1,
+        // Its rows are no whole number of blocks, nor are norms; they stay as they are.
+        name if name.contains("ffn_down") || name.contains("norm") => GgmlDType::F32,
+        _ => GgmlDType::Q5_0,
+    });
+    let single = Base::load_weights(&file, &Device::Cpu).unwrap();
+    let (few, _) = Base::load_in_few_bits(&file).unwrap();
+    let text = [5, 17, 200, 31, 7, 290, 11, 12, 13];
+    let logits = |base: &Base, parts: &[usize]| -> Vec<f32> {
+        let (mut cache, mut all, mut from) = (KvCache::default(), Vec::new(), 0);
+        for &count in parts {
+            let hidden = base.forward(&text[from..from + count], &mut cache, None).unwrap();
+            let rows = base.logits(&hidden).unwrap().flatten_all().unwrap();
+            all.extend(rows.to_vec1::<f32>().unwrap());
+            from += count;
+        }
+        all
+    };
+    let (own, theirs) = (logits(&few, &[9]), logits(&single, &[9]));
+    let dot = |a: &[f32], b: &[f32]| -> f64 { a.iter().zip(b).map(|(a, b)| f64::from(a * b)).sum() };
+    let likeness = dot(&own, &theirs) / (dot(&own, &own) * dot(&theirs, &theirs)).sqrt();
+    assert!(likeness > 0.999, "{likeness}");
+    assert_eq!(own, logits(&few, &[1, 5, 1, 1, 1]));
+    assert_eq!(
+        few.margin_direction(3, 4).unwrap().to_vec2::<f32>().unwrap(),
+        single.margin_direction(3, 4).unwrap().to_vec2::<f32>().unwrap()
+    );
 }
 
 #[test]

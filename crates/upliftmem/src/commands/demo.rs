@@ -18,13 +18,13 @@ use upliftmem_engine::{
 use super::{
     evaluate::{HeldOut, table},
     questions::{QuestionsArguments, questions},
-    train::Show,
 };
 use crate::{
     config::{Config, ExecutorKind},
     context::Context,
     figures::{self, Figure},
     output::{Output, cut, signed, strong},
+    progress::Show,
 };
 
 /// Tasks of the stream before which random sets are tried.

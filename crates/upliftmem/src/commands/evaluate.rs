@@ -9,13 +9,13 @@ use rand_chacha::ChaCha8Rng;
 use upliftmem_bench::baselines::SharedCredit;
 use upliftmem_core::{MemoryId, MemorySet, SearchSpace, Task, TaskId};
 use upliftmem_engine::{
-    Arm, BelievingScorer, Evaluation, KnownTask, Labelled, Offer, RetrievalSettings, Seeds, Texts, beam,
-    evaluate,
+    Arm, Evaluation, KnownTask, Labelled, Offer, RetrievalSettings, Seeds, Texts, beam, evaluate,
 };
+use upliftmem_scorer::SetScorer;
 use upliftmem_store::RecallMode;
 
-use super::train::{Show, tasks_of};
-use crate::{context::Context, output::Table};
+use super::train::tasks_of;
+use crate::{context::Context, output::Table, progress::Show};
 
 /// Every method, in the order of the table.
 pub(crate) const METHODS: [&str; 6] = ["none", "random", "bm25", "dense", "per-memory", "uplift"];
@@ -121,7 +121,7 @@ impl HeldOut {
     }
 
     /// The sets that a scorer finds.
-    pub(crate) fn searched(&self, name: &str, scorer: &dyn BelievingScorer) -> Result<Arm> {
+    pub(crate) fn searched(&self, name: &str, scorer: &dyn SetScorer) -> Result<Arm> {
         self.arm(name, |place| {
             let offer = &self.offers["hybrid"][place];
             let bound = scorer.bind(self.tasks[place].input(), &offer.inputs())?;

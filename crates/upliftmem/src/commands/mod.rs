@@ -7,7 +7,11 @@ mod keys;
 mod memories;
 mod probe;
 mod questions;
+<<<<<<< HEAD
 mod quotas;
+=======
+mod reader;
+>>>>>>> llm
 mod score;
 mod search;
 mod serve;

@@ -18,16 +18,23 @@ use upliftmem_agent::{
 use upliftmem_bench::questions::{QuestionWorld, QuestionWorldSize, RealWork, RememberingExecutor, sort_of};
 use upliftmem_core::{Task, UpdateRule};
 use upliftmem_engine::{Arm, Evaluation, Seeds, Strategy, TrainingReport, evaluate};
+use upliftmem_scorer::TrainerSettings;
 
 use super::{
     evaluate::{HeldOut, table},
-    train::Show,
+    reader::reader,
 };
 use crate::{
     config::Config,
     context::{Context, model_file},
     output::{Output, strong},
+    progress::Show,
 };
+
+/// Methods that are compared.
+const METHODS: usize = 7;
+/// Where answers are kept: a run that was stopped goes on, and asks nothing twice.
+const ANSWERS: &str = "answers.jsonl";
 
 /// The sorts of questions, with what they are.
 const SORTS: [(&str, &str); 3] = [
@@ -50,7 +57,13 @@ pub(crate) struct QuestionsArguments {
     /// A smaller world.
     #[arg(long)]
     small: bool,
-    /// Where stores are written.
+    /// Also train a language-model scorer on the same executions, beside the model of this file; takes long.
+    #[arg(long, value_name = "MODEL")]
+    reader: Option<PathBuf>,
+    /// Passes of the language-model scorer over the executions.
+    #[arg(long, default_value_t = 3, requires = "reader")]
+    reader_epochs: usize,
+    /// Where stores and answers are written; the same place again goes on where a run stopped.
     #[arg(long, default_value = "upliftmem-questions")]
     out: PathBuf,
 }
@@ -63,8 +76,28 @@ impl QuestionsArguments {
             seeds: vec![seed],
             probes: 80,
             small: true,
+            reader: None,
+            reader_epochs: 3,
             out,
         }
+    }
+
+    fn size(&self) -> QuestionWorldSize {
+        if self.small {
+            QuestionWorldSize::SMALL
+        } else {
+            QuestionWorldSize::FULL
+        }
+    }
+
+    /// About how many executions all worlds take, those of one question counted once for each method that wants it.
+    fn executions(&self) -> u64 {
+        let each = |&seed: &u64| {
+            let world = QuestionWorld::generate(self.size(), seed);
+            let learning = 2 * (2 * world.train.len() + self.probes);
+            learning + METHODS * world.test.len()
+        };
+        self.seeds.iter().map(|seed| each(seed) as u64).sum()
     }
 }
 
@@ -107,6 +140,9 @@ impl Answerer {
         let chat: Arc<dyn ChatModel> = model.clone();
         let inner = Arc::new(QuestionExecutor::new(chat, None, settings));
         std::fs::create_dir_all(out).with_context(|| format!("{} can not be made", out.display()))?;
+        let answers = out.join(ANSWERS);
+        let executor = RememberingExecutor::in_file(inner, &answers)
+            .with_context(|| format!("{} can not be used", answers.display()))?;
         config.directory = std::path::absolute(out)?;
         // A model in this process answers one question at a time.
         config.executor.concurrency = 2;
@@ -116,7 +152,7 @@ impl Answerer {
         config.retrieval.memories_max = 3;
         Ok(Self {
             model,
-            executor: Arc::new(RememberingExecutor::new(inner)),
+            executor: Arc::new(executor),
             config,
         })
     }
@@ -130,10 +166,12 @@ pub(crate) async fn questions(arguments: QuestionsArguments, config: Config, out
     config.training.updates = UpdateRule::Every(40);
     config.acquisition.acquisition_interval = 40;
     let started = Instant::now();
+    let show = Show::of(output, Some(arguments.executions()));
     let mut worlds = Vec::new();
     for &seed in &arguments.seeds {
-        worlds.push(one_world(&arguments, &config, &executor, seed, output).await?);
+        worlds.push(one_world(&arguments, &config, &executor, seed, &show, output).await?);
     }
+    show.finish();
     let shown = Shown {
         model: executor.name().to_owned(),
         worlds,
@@ -161,14 +199,10 @@ async fn one_world(
     config: &Config,
     executor: &Arc<RememberingExecutor>,
     seed: u64,
+    show: &Show,
     output: Output,
 ) -> Result<Learned> {
-    let size = if arguments.small {
-        QuestionWorldSize::SMALL
-    } else {
-        QuestionWorldSize::FULL
-    };
-    let world = QuestionWorld::generate(size, seed);
+    let world = QuestionWorld::generate(arguments.size(), seed);
     let mut config = config.clone();
     config.training.seed = seed;
     let (mut arms, mut training) = (Vec::<Arm>::new(), BTreeMap::new());
@@ -184,9 +218,7 @@ async fn one_world(
         let (first, stream) = world.train.split_at(seeds);
         let run: Arc<dyn Executor> = Arc::clone(executor) as Arc<dyn Executor>;
         let trainer = context.trainer("questions", run, first.to_vec(), stream.to_vec())?;
-        let show = Show::new(output);
         let trained = trainer.train(&|progress| show.take(progress)).await?;
-        show.finish();
         let held_out = HeldOut::new(&context.texts, &config.retrieval, &world.test).await?;
         let labels = upliftmem_engine::labels_of(context.store.as_ref(), &context.scope)
             .await?
@@ -201,6 +233,23 @@ async fn one_world(
         }
         arms.push(held_out.searched(&format!("uplift ({strategy})"), trained.scorer.as_ref())?);
         training.insert(strategy.to_string(), trained.report);
+        if let Some(model) = arguments.reader.clone().filter(|_| strategy == Strategy::Evsi) {
+            let settings = TrainerSettings {
+                epochs: arguments.reader_epochs,
+                learning_rate: 5e-4,
+                batch_labels: 16,
+                seed,
+                ..TrainerSettings::default()
+            };
+            let (memories, tasks) = (world.memories.clone(), world.train.clone());
+            arms.push(
+                tokio::task::spawn_blocking(move || {
+                    let scorer = reader(&model, &memories, &tasks, &labels, settings, output)?;
+                    held_out.searched("uplift (lm)", scorer.as_ref())
+                })
+                .await??,
+            );
+        }
         last = Some(context);
     }
     let mut evaluation = BTreeMap::new();
@@ -210,7 +259,6 @@ async fn one_world(
             .put_tasks(&context.scope, world.test.clone())
             .await?;
         let rollouts = context.rollouts(Arc::clone(executor) as Arc<dyn Executor>)?;
-        let show = Show::new(output);
         for sort in std::iter::once("all").chain(SORTS.map(|(sort, _)| sort)) {
             let tasks: Vec<Task> = world
                 .test
@@ -225,7 +273,6 @@ async fn one_world(
             .await?;
             evaluation.insert(sort.to_owned(), result);
         }
-        show.finish();
     }
     Ok(Learned {
         seed,
@@ -237,7 +284,6 @@ async fn one_world(
     })
 }
 
-/// A fresh store with the world's memories.
 fn told(shown: &Shown) -> String {
     let mut text = String::new();
     for world in &shown.worlds {

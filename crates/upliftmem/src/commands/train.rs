@@ -4,19 +4,23 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
-use indicatif::ProgressBar;
 use upliftmem_agent::Executor;
 use upliftmem_core::Task;
 use upliftmem_engine::{
-    Effect, EngineSettings, Error, HelpReport, Pause, Progress, RunEnd, Strategy, TrainingReport, help_report,
+    Effect, EngineSettings, Error, HelpReport, Pause, RunEnd, Strategy, TrainingReport, help_report,
 };
 use upliftmem_store::Error as StoreError;
 
 use crate::{
     config::{Config, ExecutorKind},
     context::{Context, is_postgres, open_world, read_tasks},
+<<<<<<< HEAD
     figures,
     output::{Output, Table, cut, signed, strong},
+=======
+    output::{Table, cut, signed, strong},
+    progress::Show,
+>>>>>>> llm
 };
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -227,43 +231,6 @@ impl Led<'_> {
             .map_err(|error| Error::Internal(format!("{error:#}")))?;
         let trained = trainer.train(&|progress| self.show.take(progress)).await?;
         Ok(trained.report)
-    }
-}
-
-/// A bar that follows a run.
-pub(crate) struct Show {
-    output: Output,
-    bar: ProgressBar,
-}
-
-impl Show {
-    pub(crate) fn new(output: Output) -> Self {
-        Self {
-            output,
-            bar: output.bar(0, "starting"),
-        }
-    }
-
-    pub(crate) fn take(&self, progress: Progress) {
-        match progress {
-            Progress::Step { what, executions } => {
-                self.bar.reset();
-                self.bar.set_length(executions as u64);
-                self.bar.set_message(what);
-            }
-            Progress::Executed(count) => self.bar.inc(count as u64),
-            Progress::Stream { done, total } => tracing::info!("{done} of {total} tasks"),
-            Progress::Updated { version, labels } => {
-                if !self.output.json {
-                    self.bar
-                        .println(format!("version {version} learned from {labels} labels"));
-                }
-            }
-        }
-    }
-
-    pub(crate) fn finish(&self) {
-        self.bar.finish_and_clear();
     }
 }
 

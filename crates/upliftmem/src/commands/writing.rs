@@ -15,12 +15,12 @@ use upliftmem_store::{EntryKind, JournalEntry, JournalFilter};
 use super::{
     evaluate::{HeldOut, table},
     questions::Answerer,
-    train::Show,
 };
 use crate::{
     config::Config,
     context::Context,
     output::{Output, cut, signed, strong},
+    progress::Show,
 };
 
 #[derive(Debug, Args)]

@@ -15,6 +15,9 @@ use rayon::prelude::*;
 use self::unit::Unit;
 use super::{slice, with_entries};
 
+/// Multiplications below which another thread costs more than it gives.
+const PARALLEL: usize = 1 << 20;
+
 /// Keys and values of every layer for some tokens, kept from an earlier pass.
 pub type KeptLayers = Arc<Vec<(Tensor, Tensor)>>;
 
@@ -215,21 +218,24 @@ impl Attention {
         work: impl Fn(usize, &Unit) -> T + Sync,
     ) -> Result<Vec<T>> {
         let heads = self.heads;
-        (0..heads.keys)
-            .into_par_iter()
-            .map(|head| {
-                let (keys, values) = self.gather(segment, head, k, v)?;
-                let unit = Unit {
-                    size: heads.size,
-                    scale: heads.scale(),
-                    queries: segment.queries.len(),
-                    stride: heads.queries * heads.size,
-                    keys,
-                    values,
-                };
-                Ok(work(head, &unit))
-            })
-            .collect()
+        let one = |head: usize| {
+            let (keys, values) = self.gather(segment, head, k, v)?;
+            let unit = Unit {
+                size: heads.size,
+                scale: heads.scale(),
+                queries: segment.queries.len(),
+                stride: heads.queries * heads.size,
+                keys,
+                values,
+            };
+            Ok(work(head, &unit))
+        };
+        let seen = segment.context.iter().map(Span::len).sum::<usize>() + segment.own.len();
+        if segment.queries.len() * seen * heads.queries * heads.size < PARALLEL {
+            (0..heads.keys).map(one).collect()
+        } else {
+            (0..heads.keys).into_par_iter().map(one).collect()
+        }
     }
 
     /// Where the rows of a segment start for a query head.

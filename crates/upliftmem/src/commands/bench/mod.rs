@@ -1,5 +1,6 @@
 //! `bench`: measurements that anyone can repeat.
 
+mod chat;
 mod environment;
 mod lm;
 mod protocol;
@@ -28,6 +29,8 @@ enum What {
     Env(environment::EnvironmentArguments),
     /// The language-model scorer: tokens a second, memory, one retrieval.
     Scorer(lm::ScorerArguments),
+    /// A model in this process that answers: tokens a second, reading and answering.
+    Chat(chat::ChatArguments),
     /// Train an adapter on a world with text, and rank sets before and after.
     Lora(lm::LoraArguments),
     /// The paper's main table on a benchmark: every method, seen and unseen tasks.
@@ -58,6 +61,7 @@ pub(crate) async fn bench(arguments: BenchArguments, config: Config, output: Out
         What::Scorer(arguments) => {
             tokio::task::spawn_blocking(move || lm::scorer(&arguments, output)).await?
         }
+        What::Chat(arguments) => tokio::task::spawn_blocking(move || chat::chat(&arguments, output)).await?,
         What::Lora(arguments) => tokio::task::spawn_blocking(move || lm::lora(&arguments, output)).await?,
         What::Run(arguments) => protocol::run(&arguments, &config, output).await,
         What::Ablations(arguments) => protocol::run_ablations(&arguments, &config, output).await,
