@@ -7,11 +7,8 @@ mod keys;
 mod memories;
 mod probe;
 mod questions;
-<<<<<<< HEAD
 mod quotas;
-=======
 mod reader;
->>>>>>> llm
 mod score;
 mod search;
 mod serve;

@@ -14,13 +14,9 @@ use upliftmem_store::Error as StoreError;
 use crate::{
     config::{Config, ExecutorKind},
     context::{Context, is_postgres, open_world, read_tasks},
-<<<<<<< HEAD
     figures,
-    output::{Output, Table, cut, signed, strong},
-=======
     output::{Table, cut, signed, strong},
     progress::Show,
->>>>>>> llm
 };
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
