@@ -13,7 +13,7 @@ use serde::Serialize;
 use serde_json::json;
 use upliftmem_agent::{
     AnswerScoring, Executor, QuestionExecutor, QuestionSettings,
-    chat::{ChatModel, LocalChat, LocalSettings},
+    chat::{ChatModel, LocalChat, LocalSettings, Sampling},
 };
 use upliftmem_bench::questions::{QuestionWorld, QuestionWorldSize, RealWork, RememberingExecutor, sort_of};
 use upliftmem_core::{Task, UpdateRule};
@@ -101,6 +101,11 @@ impl QuestionsArguments {
     }
 }
 
+/// Answers are a few words.
+const ANSWER_TOKENS_MAX: usize = 16;
+/// Batches of probes in the stream.
+const BATCHES: usize = 4;
+
 /// One world, learned with each strategy.
 #[derive(Debug, Serialize)]
 struct Learned {
@@ -133,8 +138,13 @@ impl Answerer {
     pub(crate) async fn new(model: &str, out: &Path, mut config: Config, output: Output) -> Result<Self> {
         let local = LocalSettings::new(model_of(&config, model, output)?);
         let model = Arc::new(tokio::task::spawn_blocking(move || LocalChat::load(&local)).await??);
+        // Its own words, not the likeliest of given choices: by choices a quarter is right by chance.
         let settings = QuestionSettings {
-            scoring: AnswerScoring::Choice,
+            scoring: AnswerScoring::Contains,
+            sampling: Sampling {
+                max_tokens: ANSWER_TOKENS_MAX,
+                ..Sampling::default()
+            },
             ..QuestionSettings::default()
         };
         let chat: Arc<dyn ChatModel> = model.clone();
@@ -159,12 +169,8 @@ impl Answerer {
 }
 
 pub(crate) async fn questions(arguments: QuestionsArguments, config: Config, output: Output) -> Result<()> {
-    let Answerer {
-        executor, mut config, ..
-    } = Answerer::new(&arguments.model, &arguments.out, config, output).await?;
-    config.training.batch = 40;
-    config.training.updates = UpdateRule::Every(40);
-    config.acquisition.acquisition_interval = 40;
+    let Answerer { executor, config, .. } =
+        Answerer::new(&arguments.model, &arguments.out, config, output).await?;
     let started = Instant::now();
     let show = Show::of(output, Some(arguments.executions()));
     let mut worlds = Vec::new();
@@ -210,8 +216,13 @@ async fn one_world(
     for strategy in [Strategy::Random, Strategy::Evsi] {
         config.acquisition.strategy = strategy;
         let seeds = world.train.len() / 4;
-        let batches = (world.train.len() - seeds).div_ceil(40).max(1);
-        config.acquisition.probe_budget = arguments.probes / batches;
+        let tasks = world.train.len() - seeds;
+        let interval = (tasks / BATCHES).max(1);
+        config.acquisition.acquisition_interval = interval as u64;
+        config.acquisition.probe_budget = arguments.probes / (tasks / interval).max(1);
+        // The model answers one after the other: learning often costs nothing beside it.
+        config.training.batch = interval.div_ceil(2);
+        config.training.updates = UpdateRule::Every(interval.div_ceil(2) as u64);
         let name = format!("questions-{seed}-{strategy}.db");
         let context = Context::fresh(config.clone(), &name, output).await?;
         context.fill(&world.memories).await?;
