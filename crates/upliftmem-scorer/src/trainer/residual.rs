@@ -30,7 +30,7 @@ pub struct ResidualDecision {
     pub with: Option<f64>,
     /// By how much the network lowers the squared error of a label.
     pub gain: Option<Summary>,
-    /// Whether it is used: the gain must exceed its own standard error.
+    /// Whether it is used: the gain must exceed twice its standard error.
     pub kept: bool,
     /// The compact scorer on the same labels.
     pub compact: HeldOutReport,
@@ -220,6 +220,9 @@ fn compare(scorer: &CompactScorer, corpus: &Corpus, label: &Label) -> Result<(He
     ))
 }
 
+/// Standard errors by which a network must help to be kept: of networks that do not help one in forty gets so far by chance.
+const GAIN_ERRORS_MIN: f64 = 2.0;
+
 /// Compares squared errors with and without the network. Its scale on one fold comes from the others, so that the
 /// scale too is held out.
 fn decide(
@@ -260,7 +263,10 @@ fn decide(
         labels: errors.len(),
         without: likelihood(errors.iter().map(|(without, _)| without).sum()),
         with: likelihood(errors.iter().map(|(_, with)| with).sum()),
-        kept: gain.is_some_and(|gain| gain.standard_error.is_some_and(|error| gain.mean > error)),
+        kept: gain.is_some_and(|gain| {
+            gain.standard_error
+                .is_some_and(|error| gain.mean > GAIN_ERRORS_MIN * error)
+        }),
         gain,
         compact: HeldOutReport::of(trainer.objectives(), &left.compact)?,
     })
