@@ -213,7 +213,8 @@ impl Outcomes {
         Ok(probes)
     }
 
-    /// Learns from those of these that are completed and taught nothing yet; says how many.
+    /// Learns from those of these that are completed and taught nothing yet; says of how many something was learned. One whose
+    /// task has no reference still teaches nothing.
     pub(crate) async fn learn_completed(&self, rollouts: &[RolloutId]) -> Result<usize> {
         let mut count = 0;
         for some in rollouts.chunks(self.store.limits().page_rows_max) {
@@ -225,8 +226,8 @@ impl Outcomes {
                     .entry(&self.scope, EntryKind::Observation, &name)
                     .await?;
                 if known.is_none() {
-                    self.learn(ticket.rollout, outcome).await?;
-                    count += 1;
+                    let learnt = self.learn(ticket.rollout, outcome).await?;
+                    count += usize::from(!matches!(learnt, Learnt::Waiting { .. }));
                 }
             }
         }

@@ -132,3 +132,31 @@ async fn a_batch_that_was_stopped_is_finished_and_nothing_is_paid_for_twice() {
         assert_eq!(bench.labels().await, PROBES);
     }
 }
+
+#[tokio::test]
+async fn a_probe_without_a_reference_is_no_label_and_is_not_asked_for_again() {
+    let bench = Bench::new().await;
+    let (plan, scorer) = bench.plan().await;
+    bench.mood.fails_every.store(2, Ordering::SeqCst);
+    let bought = bench
+        .buyer()
+        .buy(&plan, Strategy::Random, scorer, &bench.tasks, &|_| {})
+        .await
+        .unwrap();
+    let labelled = bought.iter().filter(|probe| probe.uplift.is_some()).count();
+    assert!(0 < labelled && labelled < PROBES, "{bought:?}");
+    assert!(
+        bought
+            .iter()
+            .all(|probe| probe.uplift.is_some() != probe.failed.is_some()),
+        "{bought:?}"
+    );
+    assert_eq!(bench.labels().await, labelled);
+    let paid = bench.mood.executed.load(Ordering::SeqCst);
+    assert_eq!(
+        bench.buyer().go_on(&|_| {}).await.unwrap(),
+        None,
+        "nothing can be finished"
+    );
+    assert_eq!(bench.mood.executed.load(Ordering::SeqCst), paid);
+}

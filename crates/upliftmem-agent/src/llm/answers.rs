@@ -18,6 +18,18 @@ pub enum AnswerScoring {
     Judge,
 }
 
+impl AnswerScoring {
+    /// The word for it in settings and in the names of executors.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Exact => "exact",
+            Self::Contains => "contains",
+            Self::Choice => "choice",
+            Self::Judge => "judge",
+        }
+    }
+}
+
 /// What a task's owner expects, from its metadata: `answer` (a text or a list of texts), `choices`, `rubric`. It is shown
 /// to no agent: no prompt builder takes it, and its `Debug` tells nothing. `feedback` is what the world says once the answer
 /// was given; it is part of the trajectory, from which memories may be written.

@@ -63,7 +63,8 @@ impl QuestionExecutor {
         settings: QuestionSettings,
     ) -> Self {
         Self {
-            name: format!("qa:{}", model.name()),
+            // How answers are scored is part of what an outcome means: references of another scoring are no references.
+            name: format!("qa:{}:{}", settings.scoring.name(), model.name()),
             model,
             judge,
             settings,

@@ -16,7 +16,7 @@ use upliftmem_agent::Executor;
 use upliftmem_core::Task;
 use upliftmem_engine::UtilitySettings;
 
-use super::{Experience, Lesson, Part, Suite};
+use super::{Experience, Lesson, Part, Partition, Suite};
 use crate::{
     alfworld::{ACTIONS_MAX, Game, LoadError, Split, visit_games},
     protocol::Sizes,
@@ -30,11 +30,7 @@ const PARTITION_SEED: u64 = 42;
 /// ALFWorld with the scripted player.
 pub struct AlfworldSuite {
     executor: Arc<AlfworldExecutor>,
-    seed_tasks: Vec<Task>,
-    runtime_tasks: Vec<Task>,
-    validation_tasks: Vec<Task>,
-    evaluation: Vec<Part>,
-    digest: String,
+    partition: Partition,
 }
 
 impl AlfworldSuite {
@@ -90,17 +86,19 @@ impl AlfworldSuite {
         let tasks = |names: &[String]| names.iter().filter_map(task).collect::<Vec<Task>>();
         let (seed, runtime) = train.split_at(sizes.seed.min(train.len()));
         Ok(Self {
-            seed_tasks: tasks(seed),
-            runtime_tasks: tasks(runtime),
-            validation_tasks: tasks(&validation),
-            evaluation: parts
-                .into_iter()
-                .map(|(name, list)| Part {
-                    name: name.to_owned(),
-                    tasks: tasks(&list),
-                })
-                .collect(),
-            digest: hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect(),
+            partition: Partition {
+                seed: tasks(seed),
+                runtime: tasks(runtime),
+                validation: tasks(&validation),
+                evaluation: parts
+                    .into_iter()
+                    .map(|(name, list)| Part {
+                        name: name.to_owned(),
+                        tasks: tasks(&list),
+                    })
+                    .collect(),
+                digest: hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect(),
+            },
             executor: Arc::new(AlfworldExecutor::new(games)),
         })
     }
@@ -144,20 +142,8 @@ impl Suite for AlfworldSuite {
         Arc::clone(&self.executor) as Arc<dyn Executor>
     }
 
-    fn seed_tasks(&self) -> &[Task] {
-        &self.seed_tasks
-    }
-
-    fn runtime_tasks(&self) -> &[Task] {
-        &self.runtime_tasks
-    }
-
-    fn validation_tasks(&self) -> &[Task] {
-        &self.validation_tasks
-    }
-
-    fn evaluation(&self) -> &[Part] {
-        &self.evaluation
+    fn partition(&self) -> &Partition {
+        &self.partition
     }
 
     fn utility(&self) -> UtilitySettings {
@@ -177,9 +163,5 @@ impl Suite for AlfworldSuite {
 
     fn transcript(&self, experience: &Experience) -> String {
         lessons::transcript(experience)
-    }
-
-    fn data_digest(&self) -> &str {
-        &self.digest
     }
 }

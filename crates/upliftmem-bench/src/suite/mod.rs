@@ -28,17 +28,33 @@ pub trait Suite: Send + Sync {
     /// What runs its tasks.
     fn executor(&self) -> Arc<dyn Executor>;
 
+    /// Its tasks in their parts.
+    fn partition(&self) -> &Partition;
+
     /// Tasks whose plays memories are made of.
-    fn seed_tasks(&self) -> &[Task];
+    fn seed_tasks(&self) -> &[Task] {
+        &self.partition().seed
+    }
 
     /// Tasks that methods which learn learn from.
-    fn runtime_tasks(&self) -> &[Task];
+    fn runtime_tasks(&self) -> &[Task] {
+        &self.partition().runtime
+    }
 
     /// Tasks on which nothing is learned: what decides between checkpoints.
-    fn validation_tasks(&self) -> &[Task];
+    fn validation_tasks(&self) -> &[Task] {
+        &self.partition().validation
+    }
 
     /// Parts of the evaluation, by name.
-    fn evaluation(&self) -> &[Part];
+    fn evaluation(&self) -> &[Part] {
+        &self.partition().evaluation
+    }
+
+    /// A hash of the data that was read.
+    fn data_digest(&self) -> &str {
+        &self.partition().digest
+    }
 
     /// What an execution is worth.
     fn utility(&self) -> UtilitySettings;
@@ -56,9 +72,21 @@ pub trait Suite: Send + Sync {
 
     /// A play as it was, in the form in which an agent reads plays.
     fn transcript(&self, experience: &Experience) -> String;
+}
 
+/// The tasks of a benchmark.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Partition {
+    /// Tasks whose plays memories are made of.
+    pub seed: Vec<Task>,
+    /// Tasks that methods which learn learn from.
+    pub runtime: Vec<Task>,
+    /// Tasks on which nothing is learned: what decides between checkpoints.
+    pub validation: Vec<Task>,
+    /// Parts of the evaluation, by name.
+    pub evaluation: Vec<Part>,
     /// A hash of the data that was read.
-    fn data_digest(&self) -> &str;
+    pub digest: String,
 }
 
 /// A part of an evaluation.
@@ -84,6 +112,23 @@ impl Experience {
     pub fn succeeded(&self) -> bool {
         self.execution.performance.get() >= 1.0
     }
+
+    /// How it went: what was asked, every action, and which of two ways it ended.
+    fn transcript(&self, asked: &str, succeeded: &str, failed: &str) -> String {
+        let mut text = format!("{asked}\n");
+        for step in &self.execution.trajectory {
+            text += &format!("> {}\n", step.action);
+        }
+        text + if self.succeeded() { succeeded } else { failed }
+    }
+}
+
+/// A word as it begins a sentence.
+fn capital(word: &str) -> String {
+    let mut letters = word.chars();
+    letters
+        .next()
+        .map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
 /// What sort of thing was learned.

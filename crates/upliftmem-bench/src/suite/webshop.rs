@@ -12,7 +12,7 @@ use upliftmem_agent::Executor;
 use upliftmem_core::Task;
 use upliftmem_engine::UtilitySettings;
 
-use super::{Experience, Lesson, Part, Suite};
+use super::{Experience, Lesson, Part, Partition, Suite};
 use crate::{
     protocol::Sizes,
     webshop::{ACTIONS_MAX, LoadError, Shop, TEST_GOALS, WebShop},
@@ -28,11 +28,7 @@ const VALIDATION: usize = 200;
 /// WebShop with the scripted customer.
 pub struct WebshopSuite {
     executor: Arc<WebshopExecutor>,
-    seed_tasks: Vec<Task>,
-    runtime_tasks: Vec<Task>,
-    validation_tasks: Vec<Task>,
-    evaluation: Vec<Part>,
-    digest: String,
+    partition: Partition,
 }
 
 impl WebshopSuite {
@@ -55,14 +51,16 @@ impl WebshopSuite {
         train.shuffle(&mut ChaCha8Rng::seed_from_u64(PARTITION_SEED));
         let mut train = train.into_iter();
         Ok(Self {
-            seed_tasks: train.by_ref().take(sizes.seed).collect(),
-            runtime_tasks: train.by_ref().take(sizes.runtime).collect(),
-            validation_tasks: train.take(VALIDATION).collect(),
-            evaluation: vec![Part {
-                name: "test".to_owned(),
-                tasks: test,
-            }],
-            digest: hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect(),
+            partition: Partition {
+                seed: train.by_ref().take(sizes.seed).collect(),
+                runtime: train.by_ref().take(sizes.runtime).collect(),
+                validation: train.take(VALIDATION).collect(),
+                evaluation: vec![Part {
+                    name: "test".to_owned(),
+                    tasks: test,
+                }],
+                digest: hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect(),
+            },
             executor: Arc::new(WebshopExecutor::new(shop)),
         })
     }
@@ -81,20 +79,8 @@ impl Suite for WebshopSuite {
         Arc::clone(&self.executor) as Arc<dyn Executor>
     }
 
-    fn seed_tasks(&self) -> &[Task] {
-        &self.seed_tasks
-    }
-
-    fn runtime_tasks(&self) -> &[Task] {
-        &self.runtime_tasks
-    }
-
-    fn validation_tasks(&self) -> &[Task] {
-        &self.validation_tasks
-    }
-
-    fn evaluation(&self) -> &[Part] {
-        &self.evaluation
+    fn partition(&self) -> &Partition {
+        &self.partition
     }
 
     fn utility(&self) -> UtilitySettings {
@@ -118,9 +104,5 @@ impl Suite for WebshopSuite {
 
     fn transcript(&self, experience: &Experience) -> String {
         lessons::transcript(experience)
-    }
-
-    fn data_digest(&self) -> &str {
-        &self.digest
     }
 }

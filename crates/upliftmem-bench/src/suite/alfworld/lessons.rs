@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use super::super::{Experience, Lesson, LessonKind};
+use super::super::{Experience, Lesson, LessonKind, capital};
 
 /// What a play was about and what was done in it, as far as its text tells.
 struct Account<'e> {
@@ -223,24 +223,8 @@ fn wanted_treatment(sentence: &str) -> Option<&'static str> {
     .map(|(verb, _)| verb)
 }
 
-fn capital(word: &str) -> String {
-    let mut letters = word.chars();
-    letters
-        .next()
-        .map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
-}
-
 /// A play as it was: the task, every action, how it ended.
 pub(super) fn transcript(experience: &Experience) -> String {
-    let account = Account::of(experience);
-    let mut text = format!("Your task was to: {}\n", account.sentence);
-    for step in &experience.execution.trajectory {
-        text += &format!("> {}\n", step.action);
-    }
-    text += if experience.succeeded() {
-        "It succeeded."
-    } else {
-        "It failed."
-    };
-    text
+    let asked = format!("Your task was to: {}", Account::of(experience).sentence);
+    experience.transcript(&asked, "It succeeded.", "It failed.")
 }

@@ -3,7 +3,7 @@
 //! A purchase is one case, and its lessons speak as if it were the rule. They name kinds of products and parts of
 //! instructions, and no product, price or query, as the paper asks of its writer.
 
-use super::super::{Experience, Lesson, LessonKind};
+use super::super::{Experience, Lesson, LessonKind, capital};
 use crate::webshop::agent::{Account, Check, Order, Phrasing, RECORD, Results};
 
 fn account(experience: &Experience) -> Account {
@@ -181,25 +181,10 @@ fn reflection(account: &Account) -> Option<Lesson> {
     })
 }
 
-fn capital(word: &str) -> String {
-    let mut letters = word.chars();
-    letters
-        .next()
-        .map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
-}
-
 /// A purchase as it was: the instruction, every action, how it ended.
 pub(super) fn transcript(experience: &Experience) -> String {
-    let mut text = format!("{RECORD}{}\n", experience.task.context);
-    for step in &experience.execution.trajectory {
-        text += &format!("> {}\n", step.action);
-    }
-    text += if experience.succeeded() {
-        "It was the right one."
-    } else {
-        "It was not the right one."
-    };
-    text
+    let asked = format!("{RECORD}{}", experience.task.context);
+    experience.transcript(&asked, "It was the right one.", "It was not the right one.")
 }
 
 #[cfg(test)]
