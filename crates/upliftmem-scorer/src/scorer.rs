@@ -1,5 +1,7 @@
 //! What every scorer promises: the value of memory sets for one task, in batches.
 
+use std::time::Instant;
+
 use upliftmem_core::{MemoryId, MemorySet, TaskId};
 
 use crate::{Embedding, ScorerError};
@@ -86,4 +88,15 @@ pub trait SetScorer: Send + Sync {
 pub trait TaskScorer: Send + Sync {
     /// Scores many sets at once. A set with a memory that was not bound is refused.
     fn score(&self, sets: &[MemorySet], ask: Ask) -> Result<Scores, ScorerError>;
+
+    /// The values of as many sets as there is time for; `None` for the others. A scorer that needs no time worth
+    /// mentioning scores all of them.
+    fn score_until(
+        &self,
+        sets: &[MemorySet],
+        _deadline: Instant,
+    ) -> Result<Vec<Option<f64>>, ScorerError> {
+        let values = self.score(sets, Ask::VALUES)?.values;
+        Ok(values.into_iter().map(Some).collect())
+    }
 }

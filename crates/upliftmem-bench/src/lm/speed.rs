@@ -63,6 +63,17 @@ pub struct RetrievalTime {
     pub seconds: f64,
     /// Largest difference of a margin from the tree's.
     pub largest_gap: f64,
+    /// Sets that were scored, for others to score too.
+    pub examples: Vec<ScoredExample>,
+}
+
+/// A set of candidates by their numbers, and its margin.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ScoredExample {
+    /// The members.
+    pub members: Vec<u64>,
+    /// The logit of one answer minus that of the other.
+    pub margin: f64,
 }
 
 /// The shape of Qwen3-Reranker-0.6B.
@@ -183,8 +194,7 @@ pub fn retrieval(base: &Base, candidates: usize) -> Result<Vec<RetrievalTime>> {
         let mut text = prefix.clone();
         for (&id, number) in set.iter().zip(3_u32..) {
             text.push(number);
-            let seed = 100 + u64::try_from(id.as_u128()).unwrap_or(0);
-            text.extend(tokens(MEMORY - 1, seed, vocabulary));
+            text.extend(tokens(MEMORY - 1, 100 + number_of(id), vocabulary));
         }
         text.extend(&tail);
         text
@@ -199,7 +209,7 @@ pub fn retrieval(base: &Base, candidates: usize) -> Result<Vec<RetrievalTime>> {
     let pool = CandidatePool::new(pool)?;
     let mut search = BeamSearch::new(SearchSpace::new(&pool, Limits::count(5)), BeamSettings::default())?;
     let scorer = TokenScorer::new(base, None, answers(base), PASS_TOKENS, CACHE_BYTES)?;
-    let (mut texts, mut margins) = (Vec::new(), Vec::new());
+    let (mut asked_for, mut texts, mut margins) = (Vec::new(), Vec::new(), Vec::new());
     let ((), tree) = measured(0, || {
         while let Some(sets) = search.to_score() {
             let asked: Vec<Vec<u32>> = sets.iter().map(text).collect();
@@ -210,6 +220,7 @@ pub fn retrieval(base: &Base, candidates: usize) -> Result<Vec<RetrievalTime>> {
                 .zip(sets)
                 .map(|(value, set)| value + 100.0 * set.len() as f64)
                 .collect();
+            asked_for.extend_from_slice(sets);
             search.take_values(&lifted)?;
             texts.extend(asked);
             margins.extend(values);
@@ -217,6 +228,13 @@ pub fn retrieval(base: &Base, candidates: usize) -> Result<Vec<RetrievalTime>> {
         Ok(())
     })?;
     let whole: usize = texts.iter().map(Vec::len).sum();
+    let sample: Vec<usize> = (0..texts.len())
+        .step_by(texts.len().div_ceil(SAMPLE).max(1))
+        .collect();
+    let examples = sample.iter().map(|&at| ScoredExample {
+        members: asked_for[at].iter().copied().map(number_of).collect(),
+        margin: margins[at],
+    });
     let mut times = vec![RetrievalTime {
         sharing: "trie".to_owned(),
         sets: texts.len(),
@@ -225,10 +243,8 @@ pub fn retrieval(base: &Base, candidates: usize) -> Result<Vec<RetrievalTime>> {
         cpu_seconds: tree.cpu_seconds,
         seconds: tree.seconds,
         largest_gap: 0.0,
+        examples: examples.collect(),
     }];
-    let sample: Vec<usize> = (0..texts.len())
-        .step_by(texts.len().div_ceil(SAMPLE).max(1))
-        .collect();
     let sampled: Vec<Vec<u32>> = sample.iter().map(|&at| texts[at].clone()).collect();
     let read: usize = sampled.iter().map(Vec::len).sum();
     for (name, sharing, all, part) in [
@@ -254,10 +270,16 @@ pub fn retrieval(base: &Base, candidates: usize) -> Result<Vec<RetrievalTime>> {
             cpu_seconds: rate.cpu_seconds * scale,
             seconds: rate.seconds * scale,
             largest_gap: gaps.fold(0.0, f64::max),
+            examples: Vec::new(),
         });
     }
     times.reverse();
     Ok(times)
+}
+
+/// The number that a candidate was made of.
+fn number_of(id: MemoryId) -> u64 {
+    u64::try_from(id.as_u128()).unwrap_or(0)
 }
 
 /// Tokens of the prefix tree of all texts.

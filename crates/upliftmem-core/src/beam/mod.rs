@@ -109,6 +109,8 @@ pub struct BeamSearch<'a> {
     alone: Vec<f64>,
     scores: usize,
     budget_hit: bool,
+    /// Whether a depth was scored in part, which ends the search.
+    cut: bool,
     depths: Vec<BeamDepth>,
 }
 
@@ -142,6 +144,7 @@ impl<'a> BeamSearch<'a> {
             alone: vec![0.0; space.pool().len()],
             scores: 0,
             budget_hit: false,
+            cut: false,
             depths: Vec::new(),
         };
         search.extend_beam();
@@ -170,10 +173,38 @@ impl<'a> BeamSearch<'a> {
         Ok(())
     }
 
+    /// Takes the values of those sets that there was time for. If some are missing, what was scored competes and the
+    /// search ends here.
+    pub fn take_scored(&mut self, values: &[Option<f64>]) -> Result<()> {
+        if let Some(all) = values.iter().copied().collect::<Option<Vec<f64>>>() {
+            return self.take_values(&all);
+        }
+        if values.len() != self.extensions.len() {
+            return Err(InvalidInput::new(
+                "values",
+                format_args!("{} for {} sets", values.len(), self.extensions.len()),
+            ));
+        }
+        let scored: Vec<usize> = (0..values.len()).filter(|&at| values[at].is_some()).collect();
+        let found: Vec<f64> = values.iter().flatten().copied().collect();
+        let sets: Vec<MemorySet> = scored.iter().map(|&at| self.extensions[at].clone()).collect();
+        check_scores(&sets, &found)?;
+        self.origins = scored.iter().map(|&at| self.origins[at]).collect();
+        self.extensions = sets;
+        self.cut = true;
+        if !found.is_empty() {
+            self.scores += found.len();
+            let kept = self.keep_best(&found);
+            self.archive.extend(kept);
+        }
+        self.extensions.clear();
+        Ok(())
+    }
+
     /// The best archived set, at the end or at any moment before it.
     pub fn finish(mut self) -> BeamResult {
         self.archive.sort_by(ScoredSet::preference);
-        let end = if !self.extensions.is_empty() {
+        let end = if self.cut || !self.extensions.is_empty() {
             SearchEnd::Interrupted
         } else if self.budget_hit {
             SearchEnd::Budget

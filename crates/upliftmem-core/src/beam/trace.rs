@@ -59,13 +59,16 @@ pub struct BeamStep {
 }
 
 impl BeamResult {
-    /// The steps from the empty set to the best one; their gains add up to its value. Paper: eq. telescoping.
+    /// The steps from the empty set to the best one; their gains add up to its value, unless another scorer had the last
+    /// word on it. Paper: eq. telescoping.
     pub fn steps(&self) -> Vec<&BeamStep> {
         let mut steps = Vec::with_capacity(self.best.set.len());
         let mut target = &self.best.set;
         for depth in self.depths[..self.best.set.len()].iter().rev() {
-            // A set in the archive was kept at the depth of its size, and so was its parent.
-            if let Some(step) = depth.kept.iter().find(|step| &step.set == target) {
+            // A set in the archive was kept at the depth of its size, and so was its parent; one that another scorer
+            // preferred may have been a runner-up.
+            let mut shown = depth.kept.iter().chain(&depth.runners_up);
+            if let Some(step) = shown.find(|step| &step.set == target) {
                 target = &step.parent;
                 steps.push(step);
             }

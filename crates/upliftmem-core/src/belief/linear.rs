@@ -177,23 +177,29 @@ impl LinearBelief {
             }
         }
         for reference in references {
-            belief.push_reference(match reference.and_then(|id| self.references.get(&id)) {
-                Some(known) => ReferenceBelief {
-                    row: self.whitened(&known.row),
-                    variance: known.variance,
-                },
-                // Executed or not: nothing has been learned of its noise.
-                None => ReferenceBelief {
-                    row: Vec::new(),
-                    variance: self.prior.reference_variance(),
-                },
-            })?;
+            belief.push_reference(self.reference(*reference))?;
         }
         Ok(belief)
     }
 
-    /// Features in coordinates in which the coefficients are independent standard normals.
-    fn whitened(&self, features: &[f64]) -> Vec<f64> {
+    /// What is believed of the noise of a reference.
+    pub fn reference(&self, id: Option<ReferenceId>) -> ReferenceBelief {
+        match id.and_then(|id| self.references.get(&id)) {
+            Some(known) => ReferenceBelief {
+                row: self.whitened(&known.row),
+                variance: known.variance,
+            },
+            // Executed or not: nothing has been learned of its noise.
+            None => ReferenceBelief {
+                row: Vec::new(),
+                variance: self.prior.reference_variance(),
+            },
+        }
+    }
+
+    /// Features in coordinates in which the coefficients are independent standard normals: the inner product of two
+    /// vectors is the covariance of what they stand for.
+    pub fn whitened(&self, features: &[f64]) -> Vec<f64> {
         let mut row = Mat::from_fn(features.len(), 1, |index, _| self.scale[index] * features[index]);
         solve_lower_triangular_in_place(self.factor.as_ref(), row.as_mut(), Par::Seq);
         row.col(0).iter().copied().collect()

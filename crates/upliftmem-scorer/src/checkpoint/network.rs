@@ -107,7 +107,8 @@ impl Trainer<NetworkModel> {
         let members: Vec<_> = models
             .iter()
             .map(|model| model.publish(version, details.scale))
-            .collect();
+            .collect::<crate::Result<_>>()
+            .map_err(wrong)?;
         let mut trainer = Self::new(details.trainer, models).map_err(wrong)?;
         trainer.version = details.version;
         trainer.scale = details.scale;

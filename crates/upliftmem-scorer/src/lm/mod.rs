@@ -29,7 +29,7 @@ pub use cascade::{Cascade, CascadeResult, CascadeSettings, Rescored, distilled};
 pub use model::{LmModel, LmState};
 pub use peft::{load_adapter, save_adapter};
 pub use reader::Sharing;
-pub use remote::{RemoteScore, RemoteScorer, RemoteSettings};
+pub use remote::{BoundRemote, RemoteScore, RemoteScorer, RemoteSettings};
 pub use scorer::{BoundLm, LmBase, LmScorer, LmSlot, SetReading};
 pub use settings::LmSettings;
 pub use token_scorer::TokenScorer;

@@ -376,21 +376,17 @@ impl TrainableModel for LmModel {
     }
 
     /// The scale goes into the calibration: it is saved with it.
-    fn publish(&self, version: ScorerVersion, scale: f64) -> Arc<LmScorer> {
-        // The matrices were read from tensors of this shape: they go back into them.
-        let (adapter, calibration) = match self.adapter() {
-            Ok((adapter, calibration)) => (Some(Arc::new(adapter)), calibration),
-            Err(_) => (None, self.first_calibration()),
-        };
+    fn publish(&self, version: ScorerVersion, scale: f64) -> Result<Arc<LmScorer>> {
+        let (adapter, calibration) = self.adapter()?;
         let calibration = Calibration {
             scale: calibration.scale * scale,
             offset: calibration.offset * scale,
         };
-        Arc::new(LmScorer::new(
+        Ok(Arc::new(LmScorer::new(
             version,
             Arc::clone(&self.base),
-            adapter,
+            Some(Arc::new(adapter)),
             calibration,
-        ))
+        )))
     }
 }

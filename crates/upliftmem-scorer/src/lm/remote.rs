@@ -3,13 +3,16 @@
 //! The server gets the same prompt in two halves that it joins, and answers with the probability of yes (or the margin
 //! itself); calibration is done here.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
 
 use serde::{Deserialize, Serialize};
 use upliftmem_core::{MemoryId, MemorySet};
 
 use super::{
-    Calibration,
+    Calibration, SetReading,
     prompt::{self, INSTRUCTION},
 };
 use crate::{
@@ -127,10 +130,25 @@ impl RemoteScorer {
         })
     }
 
-    /// The margins of documents for one query, in requests of the size that is allowed.
-    fn margins(&self, query: &str, documents: &[String]) -> Result<Vec<f64>> {
+    /// Prepares a task, as [`SetScorer::bind`] does.
+    pub fn bind_task<'a>(&'a self, task: TaskInput<'a>, memories: &[MemoryInput<'a>]) -> BoundRemote<'a> {
+        BoundRemote {
+            scorer: self,
+            query: prompt::query_half(
+                &self.settings.instruction,
+                &prompt::without_chat_marks(task.context),
+            ),
+            memories: memories.iter().map(|memory| (memory.id, memory.text)).collect(),
+        }
+    }
+
+    /// The margins of documents for one query, in requests of the size that is allowed, as long as there is time.
+    fn margins(&self, query: &str, documents: &[String], deadline: Option<Instant>) -> Result<Vec<f64>> {
         let mut margins = Vec::with_capacity(documents.len());
         for part in documents.chunks(self.settings.batch_size) {
+            if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+                break;
+            }
             let question = Question {
                 model: &self.settings.model,
                 text_1: query,
@@ -184,36 +202,16 @@ impl RemoteScorer {
     }
 }
 
-struct BoundRemote<'a> {
+/// A remote scorer bound to a task and its candidates.
+pub struct BoundRemote<'a> {
     scorer: &'a RemoteScorer,
     query: String,
     memories: BTreeMap<MemoryId, &'a str>,
 }
 
-impl SetScorer for RemoteScorer {
-    fn version(&self) -> ScorerVersion {
-        self.version
-    }
-
-    fn bind<'a>(
-        &'a self,
-        task: TaskInput<'a>,
-        memories: &[MemoryInput<'a>],
-    ) -> Result<Box<dyn TaskScorer + 'a>> {
-        Ok(Box::new(BoundRemote {
-            scorer: self,
-            query: prompt::query_half(
-                &self.settings.instruction,
-                &prompt::without_chat_marks(task.context),
-            ),
-            memories: memories.iter().map(|memory| (memory.id, memory.text)).collect(),
-        }))
-    }
-}
-
-impl TaskScorer for BoundRemote<'_> {
-    /// A server has one function: every draw is that one, and deviations are zero.
-    fn score(&self, sets: &[MemorySet], ask: Ask) -> Result<Scores> {
+impl BoundRemote<'_> {
+    /// Asks for sets until there is no time left; what was not asked for is `None`. The server gives no features.
+    pub fn read(&self, sets: &[MemorySet], deadline: Option<Instant>) -> Result<Vec<Option<SetReading>>> {
         let mut documents = Vec::new();
         for set in sets.iter().filter(|set| !set.is_empty()) {
             let members = set
@@ -231,16 +229,50 @@ impl TaskScorer for BoundRemote<'_> {
                 &prompt::document(members),
             )));
         }
-        let mut margins = self.scorer.margins(&self.query, &documents)?.into_iter();
-        let value = |set: &MemorySet| {
-            if set.is_empty() {
-                return 0.0;
-            }
-            margins
-                .next()
-                .map_or(0.0, |margin| self.scorer.calibration.value(margin))
+        let mut margins = self
+            .scorer
+            .margins(&self.query, &documents, deadline)?
+            .into_iter();
+        let read = |value, logit_margin| SetReading {
+            value,
+            logit_margin,
+            features: Vec::new(),
         };
-        let values: Vec<f64> = sets.iter().map(value).collect();
+        Ok(sets
+            .iter()
+            .map(|set| {
+                if set.is_empty() {
+                    return Some(read(0.0, 0.0));
+                }
+                let margin = margins.next()?;
+                Some(read(self.scorer.calibration.value(margin), margin))
+            })
+            .collect())
+    }
+}
+
+impl SetScorer for RemoteScorer {
+    fn version(&self) -> ScorerVersion {
+        self.version
+    }
+
+    fn bind<'a>(
+        &'a self,
+        task: TaskInput<'a>,
+        memories: &[MemoryInput<'a>],
+    ) -> Result<Box<dyn TaskScorer + 'a>> {
+        Ok(Box::new(self.bind_task(task, memories)))
+    }
+}
+
+impl TaskScorer for BoundRemote<'_> {
+    /// A server has one function: every draw is that one, and deviations are zero.
+    fn score(&self, sets: &[MemorySet], ask: Ask) -> Result<Scores> {
+        let readings = self.read(sets, None)?;
+        let values: Vec<f64> = readings
+            .into_iter()
+            .map(|reading| reading.map_or(0.0, |reading| reading.value))
+            .collect();
         Ok(Scores {
             version: self.scorer.version,
             deviations: if ask.deviations {
@@ -251,5 +283,14 @@ impl TaskScorer for BoundRemote<'_> {
             draws: vec![values.clone(); ask.draws],
             values,
         })
+    }
+
+    /// Time is looked at between requests.
+    fn score_until(&self, sets: &[MemorySet], deadline: Instant) -> Result<Vec<Option<f64>>> {
+        let readings = self.read(sets, Some(deadline))?;
+        Ok(readings
+            .into_iter()
+            .map(|reading| reading.map(|reading| reading.value))
+            .collect())
     }
 }

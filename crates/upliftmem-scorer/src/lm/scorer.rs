@@ -262,6 +262,14 @@ impl SetScorer for LmScorer {
 }
 
 impl TaskScorer for BoundLm<'_> {
+    fn score_until(&self, sets: &[MemorySet], deadline: Instant) -> Result<Vec<Option<f64>>> {
+        let readings = self.read(sets, Some(deadline))?;
+        Ok(readings
+            .into_iter()
+            .map(|reading| reading.map(|reading| reading.value))
+            .collect())
+    }
+
     fn score(&self, sets: &[MemorySet], ask: Ask) -> Result<Scores> {
         let readings = self.read(sets, None)?;
         let values: Vec<f64> = readings

@@ -252,9 +252,9 @@ impl TrainableModel for NetworkModel {
         *self = kept;
     }
 
-    fn publish(&self, version: ScorerVersion, scale: f64) -> Arc<NetworkScorer> {
+    fn publish(&self, version: ScorerVersion, scale: f64) -> Result<Arc<NetworkScorer>> {
         let body = self.state.as_ref().map(|state| state.body.clone());
-        Arc::new(NetworkScorer::new(version, scale, body))
+        Ok(Arc::new(NetworkScorer::new(version, scale, body)))
     }
 }
 

@@ -51,5 +51,5 @@ pub trait TrainableModel: Send + Sync {
     fn restore(&mut self, kept: Self::Kept);
 
     /// An immutable scorer with the present parameters, whose values are multiplied by `scale`.
-    fn publish(&self, version: ScorerVersion, scale: f64) -> Arc<Self::Scorer>;
+    fn publish(&self, version: ScorerVersion, scale: f64) -> Result<Arc<Self::Scorer>>;
 }

@@ -214,7 +214,7 @@ impl<M: TrainableModel> Trainer<M> {
             .models
             .iter()
             .map(|model| model.publish(version, scale))
-            .collect();
+            .collect::<Result<_>>()?;
         let scorer = Arc::new(Ensemble::new(version, upcast(&members))?);
         self.version += 1;
         self.scale = scale;
