@@ -14,7 +14,7 @@ use upliftmem_scorer::{Ask, TaskSets};
 
 use crate::{
     error::Result,
-    scoring::{BelievingScorer, beam, sample},
+    scoring::{BelievingScorer, sample, search},
     settings::{Incumbent, ProbeSettings, RetrievalSettings, Strategy},
     texts::{KnownMemory, KnownTask, inputs},
 };
@@ -92,13 +92,13 @@ pub fn plan(
         Incumbent::Sampled if settings.challengers_max == 0 => sampled(&scenes, settings)?,
         _ => current(scorer, &scenes, retrieval, settings, rng.random())?,
     };
-    let (belief, residual_share) = believe(scorer, &scenes, &question.pool, settings)?;
+    let (belief, residual_share, deviations) = believe(scorer, &scenes, &question.pool, settings)?;
     let batch = select_probes(
         ProbeQuestion {
             pool: &question.pool,
             family: &question.family,
             belief: &belief,
-            deviations: None,
+            deviations: deviations.as_deref(),
         },
         &settings.selection(selection, budget),
         rng,
@@ -209,9 +209,13 @@ fn neighbours(
     settings: &ProbeSettings,
     seed: u64,
 ) -> Result<(MemorySet, Vec<MemorySet>, usize)> {
-    let bound = scorer.bind(scene.task.input(), &inputs(&scene.memories))?;
+    let (task, memories) = (scene.task.input(), inputs(&scene.memories));
+    let bound = scorer.bind(task, &memories)?;
     let incumbent = match settings.incumbent {
-        Incumbent::Current => beam(bound.as_ref(), &scene.entry.pool, retrieval, None)?.best.set,
+        Incumbent::Current => {
+            let found = search(scorer, task, &memories, &scene.entry.pool, retrieval, None)?;
+            found.best.set
+        }
         Incumbent::Sampled => scene.entry.incumbent.clone(),
     };
     let space = SearchSpace::new(&scene.entry.pool, retrieval.limits());
@@ -257,13 +261,14 @@ fn neighbours(
     Ok((incumbent, kept, left_out))
 }
 
-/// The belief about the pool's values and labels.
+/// The belief about the pool's values and labels, what it leaves out, and deviations where a strategy wants the scorer's own.
+#[expect(clippy::type_complexity, reason = "three answers of one pass")]
 fn believe(
     scorer: &dyn BelievingScorer,
     scenes: &[&Scene],
     pool: &ProbePool,
     settings: &ProbeSettings,
-) -> Result<(PoolBelief, f64)> {
+) -> Result<(PoolBelief, f64, Option<Vec<f64>>)> {
     let by_task: BTreeMap<TaskId, &Scene> = scenes.iter().map(|scene| (scene.entry.task, *scene)).collect();
     let mut owned = Vec::with_capacity(pool.tasks().len());
     for (at, task) in (0..).zip(pool.tasks()) {
@@ -282,37 +287,36 @@ fn believe(
             sets,
         })
         .collect();
-    let map = if settings.strategy == Strategy::Random {
-        None
-    } else {
-        Some(scorer.feature_map(&items, settings.belief_dimension)?)
-    };
-    let dimension = map
-        .as_ref()
-        .and_then(|map| map.features.first().map(Vec::len))
-        .unwrap_or(0);
-    let means: Vec<Vec<f64>> = items
-        .par_iter()
-        .map(|item| {
-            let bound = scorer.bind(item.task, item.memories)?;
-            Ok(bound.score(item.sets, Ask::VALUES)?.values)
-        })
-        .collect::<Result<_>>()?;
-    let mut belief = PoolBelief::with_capacity(dimension, pool.len());
-    let noise = scorer.label_variance();
-    for (probe, mean) in means.into_iter().flatten().enumerate() {
-        match &map {
-            Some(map) => belief.push(mean, &map.features[probe], noise + map.residual[probe])?,
-            None => belief.push(mean, &[], noise)?,
+    if settings.strategy == Strategy::Random {
+        // What is chosen is chosen blindly: values and covariances would only cost time.
+        let mut belief = PoolBelief::with_capacity(0, pool.len());
+        for _ in 0..pool.len() {
+            belief.push(0.0, &[], 1.0)?;
         }
+        for _ in pool.tasks() {
+            belief.push_reference(ReferenceBelief {
+                row: Vec::new(),
+                variance: 0.0,
+            })?;
+        }
+        return Ok((belief, 0.0, None));
     }
-    for _ in pool.tasks() {
-        belief.push_reference(ReferenceBelief {
-            row: Vec::new(),
-            variance: 0.0,
-        })?;
+    let believed = scorer.believe(&items, settings.belief_dimension)?;
+    let noise = scorer.label_variance()?;
+    let dimension = believed.map.features.first().map_or(0, Vec::len);
+    let mut belief = PoolBelief::with_capacity(dimension, pool.len());
+    let rows = believed.map.features.iter().zip(&believed.map.residual);
+    for (mean, (features, residual)) in believed.means.iter().zip(rows) {
+        belief.push(*mean, features, noise + residual)?;
     }
-    Ok((belief, map.map_or(0.0, |map| map.residual_share)))
+    for task in pool.tasks() {
+        belief.push_reference(scorer.reference(*task)?)?;
+    }
+    let deviations = match settings.strategy {
+        Strategy::McStd => scorer.dropout_deviations(&items)?,
+        _ => None,
+    };
+    Ok((belief, believed.map.residual_share, deviations))
 }
 
 /// The same budget on more ordinary retrievals: sampled paths of the window's tasks, in turn.

@@ -1,7 +1,9 @@
 //! Everything that can go wrong, sorted by who has to act.
 
+use std::path::PathBuf;
+
 use upliftmem_core::InvalidInput;
-use upliftmem_scorer::{ScorerError, embedder::EmbedderError};
+use upliftmem_scorer::{ScorerError, checkpoint::CheckpointError, embedder::EmbedderError};
 
 /// Shorthand for what the engine returns.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -20,6 +22,19 @@ pub enum Error {
     /// The scorer refused or failed.
     #[error(transparent)]
     Scorer(#[from] ScorerError),
+
+    /// A version of the scorer can not be written or read back.
+    #[error(transparent)]
+    Checkpoint(#[from] CheckpointError),
+
+    /// A file or directory can not be written.
+    #[error("{place}: can not be written: {problem}", place = place.display())]
+    Files {
+        /// Which one.
+        place: PathBuf,
+        /// Why.
+        problem: String,
+    },
 
     /// The embedder failed.
     #[error(transparent)]

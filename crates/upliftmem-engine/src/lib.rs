@@ -17,6 +17,7 @@ mod online;
 mod report;
 mod retrieve;
 mod rollouts;
+mod scorers;
 mod scoring;
 mod seeds;
 mod serving;
@@ -38,7 +39,8 @@ pub use online::{Learnt, OutcomeReport, Outcomes, ReferencePolicy};
 pub use report::{Effect, HelpReport, MemoryEffect, help_report};
 pub use retrieve::{Alternative, Retrieval, RetrievalRequest, RetrievedMemory, Retriever, Timings};
 pub use rollouts::{OnSettled, Rollouts, Settled};
-pub use scoring::{BelievingScorer, beam, sample, scorer_label};
+pub use scorers::{CascadePlan, LmPlan, LmPlanSettings, RemotePlan, ScorerPlan};
+pub use scoring::{Believed, BelievingScorer, beam, sample, scorer_label, search};
 pub use seeds::Seeds;
 pub use serving::{active_scorer, labels_of};
 pub use settings::{

@@ -13,7 +13,7 @@ use upliftmem_store::{JournalEntry, RetrievalRecord, Scope, Store, Timestamp};
 
 use crate::{
     error::{Error, Result},
-    scoring::{BelievingScorer, beam, scorer_label},
+    scoring::{BelievingScorer, scorer_label, search},
     seeds::{fresh_rng, hexadecimal},
     settings::RetrievalSettings,
     texts::{Offer, Texts},
@@ -142,10 +142,7 @@ impl Retriever {
                 .map(|memory| std::iter::once(memory.id).collect())
                 .collect();
             let values = bound.score(&sets, Ask::VALUES)?.values;
-            let cosines = offer.ranked.iter().map(|memory| {
-                let pairs = known.embedding.values().iter().zip(memory.embedding.values());
-                pairs.map(|(a, b)| f64::from(*a) * f64::from(*b)).sum::<f64>()
-            });
+            let cosines = offer.ranked.iter().map(|memory| known.similarity(memory));
             Ok(values.into_iter().zip(cosines).collect())
         });
         work.await
@@ -173,10 +170,9 @@ impl Retriever {
         // The search is all computation: others get their turn meanwhile.
         let (scorer, budget) = (Arc::clone(&self.scorer), request.budget);
         let work = tokio::task::spawn_blocking(move || {
-            let result = {
-                let bound = scorer.bind(known.input(), &offer.inputs())?;
-                beam(bound.as_ref(), &offer.pool, &settings, budget)?
-            };
+            let (task, memories) = (known.input(), offer.inputs());
+            let result = search(scorer.as_ref(), task, &memories, &offer.pool, &settings, budget)?;
+            drop(memories);
             Ok((offer, result))
         });
         let found = work

@@ -6,13 +6,25 @@ use std::{
 };
 
 use rand::{Rng, RngExt};
+use rayon::prelude::*;
 use upliftmem_core::{
-    BeamResult, BeamSearch, BeamSettings, CandidatePool, MemorySet, PathPolicy, RetrievalPath, SamplePath,
-    SearchSpace,
+    BeamResult, BeamSearch, BeamSettings, CandidatePool, MemorySet, PathPolicy, ReferenceBelief,
+    RetrievalPath, SamplePath, SearchSpace, TaskId,
 };
-use upliftmem_scorer::{Ask, CompactScorer, FeatureMap, SetScorer, TaskScorer, TaskSets};
+use upliftmem_scorer::{
+    Ask, CompactScorer, FeatureMap, MemoryInput, SetScorer, TaskInput, TaskScorer, TaskSets,
+};
 
 use crate::{error::Result, settings::RetrievalSettings};
+
+/// Values of sets and the belief about them.
+#[derive(Debug, Clone)]
+pub struct Believed {
+    /// The value of each set.
+    pub means: Vec<f64>,
+    /// The covariances of all of them.
+    pub map: FeatureMap,
+}
 
 /// A scorer with a belief about what it has not seen.
 pub trait BelievingScorer: SetScorer {
@@ -22,8 +34,48 @@ pub trait BelievingScorer: SetScorer {
     /// The belief about many sets of many tasks at once.
     fn feature_map(&self, items: &[TaskSets<'_>], dimension_max: usize) -> Result<FeatureMap>;
 
+    /// Values and belief together: one pass where that is what costs.
+    fn believe(&self, items: &[TaskSets<'_>], dimension_max: usize) -> Result<Believed> {
+        let map = self.feature_map(items, dimension_max)?;
+        let means: Vec<Vec<f64>> = items
+            .par_iter()
+            .map(|item| {
+                let bound = self.bind(item.task, item.memories)?;
+                Ok(bound.score(item.sets, Ask::VALUES)?.values)
+            })
+            .collect::<Result<_>>()?;
+        Ok(Believed {
+            means: means.into_iter().flatten().collect(),
+            map,
+        })
+    }
+
     /// Variance of a label around the value of its set.
-    fn label_variance(&self) -> f64;
+    fn label_variance(&self) -> Result<f64>;
+
+    /// The noise that all labels of a task share through their reference.
+    fn reference(&self, _task: TaskId) -> Result<ReferenceBelief> {
+        Ok(ReferenceBelief {
+            row: Vec::new(),
+            variance: 0.0,
+        })
+    }
+
+    /// Standard deviations over passes with dropout, of a scorer that has dropout.
+    fn dropout_deviations(&self, _items: &[TaskSets<'_>]) -> Result<Option<Vec<f64>>> {
+        Ok(None)
+    }
+
+    /// The last word on what a search found, in the time that is left; most scorers have said it while searching.
+    fn decide(
+        &self,
+        _task: TaskInput<'_>,
+        _memories: &[MemoryInput<'_>],
+        found: BeamResult,
+        _left: Option<Duration>,
+    ) -> Result<BeamResult> {
+        Ok(found)
+    }
 }
 
 impl BelievingScorer for CompactScorer {
@@ -35,14 +87,30 @@ impl BelievingScorer for CompactScorer {
         Ok(Self::feature_map(self, items, dimension_max, 1e-3)?)
     }
 
-    fn label_variance(&self) -> f64 {
-        Self::label_variance(self)
+    fn label_variance(&self) -> Result<f64> {
+        Ok(Self::label_variance(self))
     }
 }
 
 /// How a scorer and its version are written: `name@version`.
 pub fn scorer_label(scorer: &Arc<dyn BelievingScorer>) -> String {
     format!("{}@{}", scorer.name(), scorer.version().0)
+}
+
+/// What retrieval returns for a task: the best set that a search finds, with the scorer's last word on it.
+pub fn search(
+    scorer: &dyn BelievingScorer,
+    task: TaskInput<'_>,
+    memories: &[MemoryInput<'_>],
+    pool: &CandidatePool,
+    settings: &RetrievalSettings,
+    budget: Option<Duration>,
+) -> Result<BeamResult> {
+    let started = Instant::now();
+    let bound = scorer.bind(task, memories)?;
+    let found = beam(bound.as_ref(), pool, settings, budget)?;
+    let left = budget.map(|budget| budget.saturating_sub(started.elapsed()));
+    scorer.decide(task, memories, found, left)
 }
 
 /// Searches the best set. Paper: BeamRetrieve.
@@ -60,13 +128,15 @@ pub fn beam(
     };
     let mut search = BeamSearch::new(space, beam)?;
     while let Some(sets) = search.to_score() {
-        // The first depth is always scored: without it there is nothing to return but nothing.
+        // The first depth is always begun: without it there is nothing to return but nothing.
         let late = budget.is_some_and(|budget| started.elapsed() > budget);
         if late && sets.first().is_some_and(|set| set.len() > 1) {
             break;
         }
-        let values = bound.score(sets, Ask::VALUES)?.values;
-        search.take_values(&values)?;
+        match budget {
+            Some(budget) => search.take_scored(&bound.score_until(sets, started + budget)?)?,
+            None => search.take_values(&bound.score(sets, Ask::VALUES)?.values)?,
+        }
     }
     Ok(search.finish())
 }

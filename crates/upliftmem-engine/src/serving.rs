@@ -3,13 +3,13 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use upliftmem_core::{ReferenceId, TaskId};
-use upliftmem_scorer::CompactSettings;
 use upliftmem_store::{JournalEntry, Scope, Store};
 
 use crate::{
     error::Result,
     journal::each_entry,
     learning::{Learning, LearningTexts, memories_of},
+    scorers::{AdapterLog, ScorerPlan},
     scoring::BelievingScorer,
     state::{Labelled, Learned},
     texts::Texts,
@@ -46,12 +46,16 @@ pub async fn active_scorer(
     store: &Arc<dyn Store>,
     scope: &Scope,
     texts: &Texts,
-    settings: CompactSettings,
+    plan: &ScorerPlan,
     labels: &[Labelled],
 ) -> Result<Arc<dyn BelievingScorer>> {
-    let mut learning = Learning::new(settings)?;
+    let adapter = match plan.lm() {
+        Some(lm) => AdapterLog::default().current(lm, store.as_ref(), scope).await?,
+        None => None,
+    };
+    let mut learning = Learning::serving(plan, adapter.as_ref())?;
     if !labels.is_empty() {
-        let known = learning_texts(store, scope, texts, labels).await?;
+        let known = Arc::new(learning_texts(store, scope, texts, labels).await?);
         let learned = Learned {
             version: labels.len() as u64,
             labels: labels.len(),
@@ -59,7 +63,7 @@ pub async fn active_scorer(
         };
         learning.restore(labels, learned, &known)?;
     }
-    Ok(learning.publish())
+    learning.publish()
 }
 
 /// The texts that labels speak of.

@@ -33,6 +33,12 @@ pub struct KnownTask {
 }
 
 impl KnownTask {
+    /// How similar a memory's text is to it: the cosine of their vectors.
+    pub fn similarity(&self, memory: &KnownMemory) -> f64 {
+        let pairs = self.embedding.values().iter().zip(memory.embedding.values());
+        pairs.map(|(a, b)| f64::from(*a) * f64::from(*b)).sum()
+    }
+
     /// As scorers see it.
     pub fn input(&self) -> TaskInput<'_> {
         TaskInput {
@@ -56,6 +62,17 @@ pub struct KnownMemory {
     pub embedding: Embedding,
 }
 
+impl KnownMemory {
+    /// As scorers see it.
+    pub fn input(&self) -> MemoryInput<'_> {
+        MemoryInput {
+            id: self.id,
+            text: &self.text,
+            embedding: &self.embedding,
+        }
+    }
+}
+
 /// What a task can be given: the candidates, and what is known of them.
 #[derive(Debug, Clone)]
 pub struct Offer {
@@ -74,14 +91,7 @@ impl Offer {
 
 /// Memories as scorers see them.
 pub fn inputs(memories: &[Arc<KnownMemory>]) -> Vec<MemoryInput<'_>> {
-    memories
-        .iter()
-        .map(|memory| MemoryInput {
-            id: memory.id,
-            text: &memory.text,
-            embedding: &memory.embedding,
-        })
-        .collect()
+    memories.iter().map(|memory| memory.input()).collect()
 }
 
 /// Where texts get their vectors. One embedder, one scope.

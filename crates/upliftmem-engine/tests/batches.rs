@@ -59,8 +59,8 @@ impl Bench {
     async fn plan(&self) -> (Plan, String) {
         let rollouts = trainer(&self.store, &self.mood, settings()).rollouts;
         let retrieval = settings().retrieval;
-        let compact = CompactSettings::default();
-        let scorer = active_scorer(&self.store, &scope(), &rollouts.texts, compact, &[])
+        let compact = CompactSettings::default().into();
+        let scorer = active_scorer(&self.store, &scope(), &rollouts.texts, &compact, &[])
             .await
             .unwrap();
         let list: Vec<Task> = self.tasks.values().cloned().collect();

@@ -21,7 +21,7 @@ fn settings(scopes_max: usize) -> LiveSettings {
             acquisition_interval: 4,
             ..ProbeSettings::default()
         },
-        compact: CompactSettings::default(),
+        scorer: CompactSettings::default().into(),
         agent: "agent".into(),
         labels_of: None,
         references: ReferencePolicy::Request,

@@ -91,11 +91,7 @@ pub trait TaskScorer: Send + Sync {
 
     /// The values of as many sets as there is time for; `None` for the others. A scorer that needs no time worth
     /// mentioning scores all of them.
-    fn score_until(
-        &self,
-        sets: &[MemorySet],
-        _deadline: Instant,
-    ) -> Result<Vec<Option<f64>>, ScorerError> {
+    fn score_until(&self, sets: &[MemorySet], _deadline: Instant) -> Result<Vec<Option<f64>>, ScorerError> {
         let values = self.score(sets, Ask::VALUES)?.values;
         Ok(values.into_iter().map(Some).collect())
     }

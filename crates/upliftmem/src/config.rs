@@ -8,11 +8,15 @@ use upliftmem_agent::{
     AnswerScoring,
     prompts::{ActStyle, Domain},
 };
+use upliftmem_core::objectives::LossPreset;
 use upliftmem_engine::{
     EngineSettings, ExecutionSettings, ProbeSettings, RetrievalSettings, TrainingSettings, UtilitySettings,
     WritingSettings,
 };
-use upliftmem_scorer::{CompactSettings, LabelKind};
+use upliftmem_scorer::{
+    CompactSettings, LabelKind,
+    lm::{CascadeSettings, LmSettings, LoraSettings, Module, RemoteScore, RemoteSettings},
+};
 use upliftmem_server::ServerSettings;
 use upliftmem_store::ScopeParts;
 
@@ -58,10 +62,20 @@ pub(crate) struct EmbedderConfig {
 }
 
 /// What predicts uplift.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum ScorerKind {
+    #[default]
+    Compact,
+    Lm,
+    Cascade,
+    Remote,
+}
+
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct ScorerConfig {
-    pub(crate) kind: String,
+    pub(crate) kind: ScorerKind,
     pub(crate) labels: LabelKind,
     pub(crate) headroom: bool,
     pub(crate) exact_max: usize,
@@ -72,7 +86,7 @@ impl Default for ScorerConfig {
     fn default() -> Self {
         let compact = CompactSettings::default();
         Self {
-            kind: "compact".into(),
+            kind: ScorerKind::Compact,
             labels: compact.labels,
             headroom: compact.headroom,
             exact_max: compact.exact_max,
@@ -82,17 +96,141 @@ impl Default for ScorerConfig {
 }
 
 impl ScorerConfig {
-    pub(crate) fn compact(&self) -> Result<CompactSettings> {
-        if self.kind != "compact" {
-            bail!("scorer.kind: {:?} is not a scorer; use \"compact\"", self.kind);
-        }
-        Ok(CompactSettings {
+    pub(crate) fn compact(&self) -> CompactSettings {
+        CompactSettings {
             labels: self.labels,
             headroom: self.headroom,
             exact_max: self.exact_max,
             refit_growth: self.refit_growth,
             ..CompactSettings::default()
-        })
+        }
+    }
+}
+
+/// The language model that scores.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct LmConfig {
+    pub(crate) model: String,
+    pub(crate) adapter: String,
+    pub(crate) adapters: String,
+    pub(crate) instruction: String,
+    pub(crate) pass_tokens: usize,
+    pub(crate) cache_mb: usize,
+    pub(crate) rank: usize,
+    pub(crate) alpha: f64,
+    pub(crate) dropout: f64,
+    pub(crate) modules: Vec<Module>,
+    pub(crate) losses: LossPreset,
+    pub(crate) epochs: usize,
+    pub(crate) learning_rate: f64,
+    pub(crate) batch_labels: usize,
+    pub(crate) paths_max: usize,
+    pub(crate) micro_batch_tokens: usize,
+    pub(crate) activation_mb: usize,
+    pub(crate) belief_labels: usize,
+}
+
+impl Default for LmConfig {
+    fn default() -> Self {
+        let LmSettings {
+            instruction,
+            pass_tokens,
+            cache_bytes,
+            lora,
+            micro_batch_tokens,
+            activation_bytes,
+            ..
+        } = LmSettings::default();
+        Self {
+            model: String::new(),
+            adapter: String::new(),
+            adapters: "adapters".into(),
+            instruction,
+            pass_tokens,
+            cache_mb: cache_bytes >> 20,
+            rank: lora.rank,
+            alpha: lora.alpha,
+            dropout: lora.dropout,
+            modules: lora.modules,
+            losses: LossPreset::Calibrated,
+            epochs: 3,
+            learning_rate: 1e-4,
+            batch_labels: 16,
+            paths_max: 32,
+            micro_batch_tokens,
+            activation_mb: activation_bytes >> 20,
+            belief_labels: 500,
+        }
+    }
+}
+
+impl LmConfig {
+    pub(crate) fn settings(&self) -> LmSettings {
+        LmSettings {
+            instruction: self.instruction.clone(),
+            pass_tokens: self.pass_tokens,
+            cache_bytes: self.cache_mb << 20,
+            lora: LoraSettings {
+                rank: self.rank,
+                alpha: self.alpha,
+                dropout: self.dropout,
+                modules: self.modules.clone(),
+            },
+            micro_batch_tokens: self.micro_batch_tokens,
+            activation_bytes: self.activation_mb << 20,
+            ..LmSettings::default()
+        }
+    }
+}
+
+/// What the language model may do after the compact scorer has searched.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct CascadeConfig {
+    pub(crate) rescored: usize,
+    pub(crate) budget_ms: u64,
+    pub(crate) distilled: usize,
+}
+
+impl Default for CascadeConfig {
+    fn default() -> Self {
+        let CascadeSettings { rescored, budget_ms } = CascadeSettings::default();
+        Self {
+            rescored,
+            budget_ms,
+            distilled: 0,
+        }
+    }
+}
+
+/// A language model behind a server.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct RemoteConfig {
+    pub(crate) url: String,
+    pub(crate) model: String,
+    pub(crate) key_variable: String,
+    pub(crate) score: RemoteScore,
+    pub(crate) calibration: String,
+    pub(crate) batch_size: usize,
+    pub(crate) timeout_seconds: u64,
+    pub(crate) retries: u32,
+}
+
+impl Default for RemoteConfig {
+    fn default() -> Self {
+        let usual = RemoteSettings::new("", "");
+        Self {
+            url: usual.url,
+            model: usual.model,
+            key_variable: String::new(),
+            score: usual.score,
+            calibration: String::new(),
+            batch_size: usual.batch_size,
+            timeout_seconds: usual.timeout.as_secs(),
+            retries: usual.retries,
+        }
     }
 }
 
@@ -238,6 +376,9 @@ pub(crate) struct Config {
     pub(crate) scope: ScopeParts,
     pub(crate) embedder: EmbedderConfig,
     pub(crate) scorer: ScorerConfig,
+    pub(crate) lm: LmConfig,
+    pub(crate) cascade: CascadeConfig,
+    pub(crate) remote: RemoteConfig,
     pub(crate) retrieval: RetrievalSettings,
     pub(crate) utility: UtilitySettings,
     pub(crate) executor: ExecutorConfig,
@@ -261,6 +402,9 @@ impl Default for Config {
             },
             embedder: EmbedderConfig::default(),
             scorer: ScorerConfig::default(),
+            lm: LmConfig::default(),
+            cascade: CascadeConfig::default(),
+            remote: RemoteConfig::default(),
             retrieval: RetrievalSettings::default(),
             utility: UtilitySettings::default(),
             executor: ExecutorConfig::default(),

@@ -1,6 +1,10 @@
 //! What commands work with: the store, the texts and the executor that the configuration names.
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
 use anyhow::{Context as _, Result, bail};
 use upliftmem_agent::{
@@ -14,11 +18,14 @@ use upliftmem_bench::{
 };
 use upliftmem_core::{Memory, Task};
 use upliftmem_engine::{
-    BelievingScorer, Error as EngineError, Labelled, Live, LiveSettings, Pause, ReferencePolicy, Retriever,
-    Rollouts, Texts, Trainer, Writing, active_scorer, labels_of,
+    BelievingScorer, CascadePlan, Error as EngineError, Labelled, Live, LiveSettings, LmPlan, LmPlanSettings,
+    Pause, ReferencePolicy, RemotePlan, Retriever, Rollouts, ScorerPlan, Texts, Trainer, Writing,
+    active_scorer, labels_of,
 };
 use upliftmem_scorer::{
+    ScorerVersion, TrainerSettings,
     embedder::{Embedder, HashEmbedder, HttpEmbedder, HttpSettings},
+    lm::{Calibration, CascadeSettings, Device, LmBase, RemoteScorer, RemoteSettings},
     models::{ModelLibrary, open_directory},
 };
 use upliftmem_store::{
@@ -27,7 +34,7 @@ use upliftmem_store::{
 };
 
 use crate::{
-    config::{ChatKind, Config, EmbedderKind, ExecutorKind, WriterKind},
+    config::{ChatKind, Config, EmbedderKind, ExecutorKind, ScorerKind, WriterKind},
     output::Output,
 };
 
@@ -41,7 +48,9 @@ pub(crate) struct Context {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) scope: Scope,
     pub(crate) texts: Arc<Texts>,
-    embedder: Arc<dyn Embedder>,
+    pub(crate) embedder: Arc<dyn Embedder>,
+    /// Made when it is first asked for: a language model takes a while to read.
+    scorer: Arc<OnceLock<ScorerPlan>>,
 }
 
 impl Context {
@@ -62,6 +71,7 @@ impl Context {
             scope,
             texts,
             embedder,
+            scorer: Arc::default(),
         })
     }
 
@@ -130,6 +140,7 @@ impl Context {
             scope: self.scope.clone(),
             texts,
             embedder: Arc::clone(&self.embedder),
+            scorer: Arc::clone(&self.scorer),
         }
     }
 
@@ -162,7 +173,7 @@ impl Context {
             texts: Arc::clone(&self.texts),
             rollouts: self.rollouts(executor)?,
             settings: self.config.engine(),
-            compact: self.config.scorer.compact()?,
+            scorer: self.scorer_plan()?,
             run: run.to_owned(),
             seed_tasks,
             stream,
@@ -211,8 +222,17 @@ impl Context {
 
     /// The scorer that the labels so far make.
     pub(crate) async fn scorer(&self) -> Result<Arc<dyn BelievingScorer>> {
-        let (compact, labels) = (self.config.scorer.compact()?, self.labels().await?);
-        Ok(active_scorer(&self.store, &self.scope, &self.texts, compact, &labels).await?)
+        let (plan, labels) = (self.scorer_plan()?, self.labels().await?);
+        Ok(active_scorer(&self.store, &self.scope, &self.texts, &plan, &labels).await?)
+    }
+
+    /// The scorer that the configuration names, and how it learns.
+    pub(crate) fn scorer_plan(&self) -> Result<ScorerPlan> {
+        if let Some(plan) = self.scorer.get() {
+            return Ok(plan.clone());
+        }
+        let plan = open_scorer(&self.config, self.output)?;
+        Ok(self.scorer.get_or_init(|| plan).clone())
     }
 
     /// Many scopes at once, learning while they are used.
@@ -224,7 +244,7 @@ impl Context {
             utility: config.utility.rule()?,
             utility_cost_max: config.utility.cost_max,
             acquisition: config.acquisition.clone(),
-            compact: config.scorer.compact()?,
+            scorer: self.scorer_plan()?,
             labels_of: (config.executor.kind != ExecutorKind::None).then(|| agent.clone()),
             agent,
             references: ReferencePolicy::Request,
@@ -315,7 +335,7 @@ pub(crate) fn open_chat(config: &Config) -> Result<Arc<dyn ChatModel>> {
     let settings = &config.chat;
     match settings.kind {
         ChatKind::Local => {
-            let mut local = LocalSettings::new(model_file(config, &settings.model)?);
+            let mut local = LocalSettings::new(model_file(config, "chat.model", &settings.model)?);
             local.context_tokens = settings.context_tokens;
             local.concurrency = settings.concurrency;
             Ok(Arc::new(LocalChat::load(&local)?))
@@ -339,8 +359,106 @@ pub(crate) fn open_chat(config: &Config) -> Result<Arc<dyn ChatModel>> {
     }
 }
 
-/// A model by path, or by the name under which it was pulled.
-pub(crate) fn model_file(config: &Config, model: &str) -> Result<PathBuf> {
+/// The scorer that the configuration names.
+fn open_scorer(config: &Config, output: Output) -> Result<ScorerPlan> {
+    let compact = config.scorer.compact();
+    Ok(match config.scorer.kind {
+        ScorerKind::Compact => ScorerPlan::Compact(compact),
+        ScorerKind::Lm => ScorerPlan::Lm(open_lm(config, output)?),
+        ScorerKind::Cascade => {
+            let plan = CascadePlan {
+                settings: CascadeSettings {
+                    rescored: config.cascade.rescored,
+                    budget_ms: config.cascade.budget_ms,
+                },
+                distilled: config.cascade.distilled,
+            };
+            if plan.distilled > 0 && compact.labels == upliftmem_scorer::LabelKind::Paired {
+                bail!(
+                    "cascade.distilled: what was never executed has no reference; set scorer.labels to \"smoothed\""
+                );
+            }
+            ScorerPlan::Cascade(compact, open_lm(config, output)?, plan)
+        }
+        ScorerKind::Remote => ScorerPlan::Remote(Arc::new(open_remote(config)?)),
+    })
+}
+
+/// The language model that scores.
+fn open_lm(config: &Config, output: Output) -> Result<Arc<LmPlan>> {
+    let settings = &config.lm;
+    if settings.model.is_empty() {
+        bail!(
+            "lm.model is empty\n  name a directory with safetensors, a GGUF file, or a model that was pulled \
+             (`upliftmem models pull smollm2`)"
+        );
+    }
+    let file = model_file(config, "lm.model", &settings.model)?;
+    output.note(&format!("reading {}", file.display()));
+    let base = LmBase::load(&file, settings.settings(), &Device::Cpu)?;
+    let directory = std::path::absolute(config.directory.join(&settings.adapters))?;
+    let plan = LmPlanSettings {
+        base: settings.model.clone(),
+        adapter: named(&settings.adapter).map(|adapter| config.directory.join(adapter)),
+        directory,
+        trainer: TrainerSettings {
+            losses: settings.losses.settings(),
+            epochs: settings.epochs,
+            learning_rate: settings.learning_rate,
+            batch_labels: settings.batch_labels,
+            // An adapter goes on from update to update: to start anew each time would take longer and longer.
+            restart: false,
+            sampling_temperature: config.retrieval.sampling_temperature,
+            stop_prior: config.retrieval.stop_prior,
+            seed: config.training.seed,
+            ..TrainerSettings::default()
+        },
+        paths_max: settings.paths_max,
+        belief_dimension: config.acquisition.belief_dimension,
+        belief_labels: settings.belief_labels,
+    };
+    Ok(Arc::new(LmPlan::new(base, plan)))
+}
+
+fn open_remote(config: &Config) -> Result<RemotePlan> {
+    let settings = &config.remote;
+    if settings.url.is_empty() || settings.model.is_empty() {
+        bail!(
+            "remote.url or remote.model is empty\n  name the score endpoint and its model: url = \"http://localhost:8000/score\", \
+             model = \"Qwen/Qwen3-Reranker-0.6B\""
+        );
+    }
+    let mut remote = RemoteSettings {
+        instruction: config.lm.instruction.clone(),
+        score: settings.score,
+        batch_size: settings.batch_size,
+        timeout: Duration::from_secs(settings.timeout_seconds),
+        retries: settings.retries,
+        ..RemoteSettings::new(&settings.url, &settings.model)
+    };
+    if !settings.key_variable.is_empty() {
+        let key = std::env::var(&settings.key_variable)
+            .with_context(|| format!("remote.key_variable: {} is not set", settings.key_variable))?;
+        remote.key = Some(key);
+    }
+    let calibration = match named(&settings.calibration) {
+        Some(directory) => Calibration::load(&config.directory.join(directory))?,
+        None => Calibration::NONE,
+    };
+    Ok(RemotePlan {
+        scorer: Arc::new(RemoteScorer::new(ScorerVersion(0), remote, calibration)?),
+        name: format!("{} at {}", settings.model, settings.url),
+        belief_dimension: config.acquisition.belief_dimension,
+        belief_labels: config.lm.belief_labels,
+    })
+}
+
+fn named(text: &str) -> Option<&Path> {
+    (!text.is_empty()).then(|| Path::new(text))
+}
+
+/// A model by path, or by the name under which it was pulled. `key` is the setting that names it.
+pub(crate) fn model_file(config: &Config, key: &str, model: &str) -> Result<PathBuf> {
     let path = config.directory.join(model);
     if path.exists() {
         return Ok(path);
@@ -354,7 +472,7 @@ pub(crate) fn model_file(config: &Config, model: &str) -> Result<PathBuf> {
         return Ok(files.next().unwrap_or(place));
     }
     bail!(
-        "chat.model: {model:?} is neither a file here nor a model that was pulled\n  \
+        "{key}: {model:?} is neither a file here nor a model that was pulled\n  \
          `upliftmem models pull smollm2` gets a small one (98 MB); a path to any GGUF file of a Qwen or Llama model works too"
     )
 }
@@ -434,7 +552,7 @@ fn chat_sampling(config: &Config) -> Sampling {
 }
 
 /// The tasks of a JSON Lines file, in order.
-pub(crate) fn read_tasks(file: &std::path::Path) -> Result<Vec<Task>> {
+pub(crate) fn read_tasks(file: &Path) -> Result<Vec<Task>> {
     let text =
         std::fs::read_to_string(file).with_context(|| format!("{} can not be read", file.display()))?;
     let mut tasks = Vec::new();

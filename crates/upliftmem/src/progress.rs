@@ -14,6 +14,9 @@ use crate::output::Output;
 /// Between two lines where there is no terminal.
 const EVERY: Duration = Duration::from_secs(10);
 
+/// What a bar says while a language model learns.
+const LEARNING: &str = "learning";
+
 /// Follows a run, or several that belong together.
 pub(crate) struct Show {
     output: Output,
@@ -32,6 +35,9 @@ struct Lines {
     /// Executions of all steps so far, and about how many there will be.
     all: u64,
     total: Option<u64>,
+    /// When learning from texts began, if it is under way, and the tokens of it: read, and about how many there will be.
+    learning: Option<Instant>,
+    tokens: (u64, u64),
 }
 
 impl Show {
@@ -55,6 +61,8 @@ impl Show {
                     wanted: 0,
                     all: 0,
                     total,
+                    learning: None,
+                    tokens: (0, 0),
                 })
             }),
         }
@@ -66,17 +74,25 @@ impl Show {
             lines.take(&progress);
             if lines.told.elapsed() >= EVERY {
                 lines.told = Instant::now();
-                self.output.note(&lines.text(lines.started.elapsed()));
+                let text = match lines.learning {
+                    Some(since) => lines.learning_text(since.elapsed()),
+                    None => lines.text(lines.started.elapsed()),
+                };
+                self.output.note(&text);
             }
         }
         match progress {
             Progress::Step { what, executions } => {
+                if self.bar.message() == LEARNING {
+                    self.bar.set_style(self.output.bar(0, "").style());
+                }
                 self.bar.reset();
                 self.bar.set_length(executions as u64);
                 self.bar.set_message(what);
             }
             Progress::Executed(count) => self.bar.inc(count as u64),
             Progress::Stream { done, total } => tracing::info!("{done} of {total} tasks"),
+            Progress::Learning { tokens, total } => self.learn(tokens, total),
             Progress::Updated { version, labels } => {
                 if !self.output.json {
                     self.bar
@@ -84,6 +100,21 @@ impl Show {
                 }
             }
         }
+    }
+
+    /// A bar of tokens, with their pace and the time that is left.
+    fn learn(&self, tokens: u64, total: u64) {
+        if self.bar.message() != LEARNING {
+            self.bar.reset();
+            self.bar.set_message(LEARNING);
+            if let Ok(style) = indicatif::ProgressStyle::with_template(
+                "{msg:10} {wide_bar} {pos}/{len} tokens  {per_sec}  {eta} left",
+            ) {
+                self.bar.set_style(style);
+            }
+        }
+        self.bar.set_length(total);
+        self.bar.set_position(tokens);
     }
 
     pub(crate) fn finish(&self) {
@@ -103,8 +134,27 @@ impl Lines {
                 self.done += *count as u64;
                 self.all += *count as u64;
             }
-            Progress::Stream { .. } | Progress::Updated { .. } => {}
+            Progress::Learning { tokens, total } => {
+                if *tokens == 0 || self.learning.is_none() {
+                    self.learning = Some(Instant::now());
+                }
+                self.tokens = (*tokens, *total);
+            }
+            Progress::Stream { .. } => {}
+            Progress::Updated { .. } => self.learning = None,
         }
+    }
+
+    /// What is learned from texts: tokens, how many a second, how long it may still take at the pace so far.
+    fn learning_text(&self, gone: Duration) -> String {
+        let (tokens, total) = self.tokens;
+        let mut text = format!("learning: {tokens} of about {total} tokens");
+        let pace = tokens as f64 / gone.as_secs_f64().max(f64::MIN_POSITIVE);
+        if tokens > 0 && pace.is_finite() {
+            let left = Duration::from_secs_f64(total.saturating_sub(tokens) as f64 / pace);
+            text += &format!(", {pace:.0} a second, about {} left", clock(left));
+        }
+        text
     }
 
     /// The step, all of it, and how long it may still take at the pace so far.
@@ -151,6 +201,8 @@ mod tests {
             wanted: 0,
             all: 0,
             total,
+            learning: None,
+            tokens: (0, 0),
         };
         lines.take(&Progress::Step {
             what: "references".into(),
@@ -173,6 +225,33 @@ mod tests {
         );
         some.take(&Progress::Executed(500));
         assert!(some.text(Duration::from_secs(10)).ends_with("about 0 s left"));
+    }
+
+    #[test]
+    fn learning_says_tokens_a_second_and_what_is_left() {
+        let mut some = lines(None);
+        some.take(&Progress::Learning {
+            tokens: 0,
+            total: 9_000,
+        });
+        assert_eq!(
+            some.learning_text(Duration::from_secs(1)),
+            "learning: 0 of about 9000 tokens"
+        );
+        some.take(&Progress::Learning {
+            tokens: 3_000,
+            total: 9_000,
+        });
+        assert!(some.learning.is_some());
+        assert_eq!(
+            some.learning_text(Duration::from_secs(30)),
+            "learning: 3000 of about 9000 tokens, 100 a second, about 1 min 0 s left"
+        );
+        some.take(&Progress::Updated {
+            version: 1,
+            labels: 10,
+        });
+        assert!(some.learning.is_none());
     }
 
     #[test]

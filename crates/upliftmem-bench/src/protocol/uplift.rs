@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use upliftmem_core::{MemoryId, Task};
 use upliftmem_engine::{
     BelievingScorer, EngineSettings, KnownTask, Offer, Progress, RetrievalSettings, Rollouts, Strategy,
-    Texts, Trainer, Writing, WritingSettings, beam,
+    Texts, Trainer, Writing, WritingSettings, search as search_best,
 };
 use upliftmem_store::{
     MemoryFilter, MemoryStatus, NewMemory, Scope, ScopeParts, SqlitePlace, Store, StoreLimits, Timestamp,
@@ -148,7 +148,7 @@ impl UpliftRun {
             texts: Arc::clone(&place.texts),
             rollouts: place.rollouts(bench)?,
             settings,
-            compact: bench.compact,
+            scorer: bench.compact.into(),
             run: name.clone(),
             seed_tasks: seed_tasks.to_vec(),
             stream: stream.to_vec(),
@@ -165,7 +165,7 @@ impl UpliftRun {
                     executions,
                 }),
                 Progress::Executed(count) => on_event(Event::Executed(count)),
-                Progress::Stream { .. } | Progress::Updated { .. } => {}
+                Progress::Stream { .. } | Progress::Learning { .. } | Progress::Updated { .. } => {}
             })
             .await?;
         let executions = trained.report.ledger.values().map(|line| line.executions).sum();
@@ -204,8 +204,15 @@ pub(super) async fn choose(
         offers.push(texts.recall(task, retrieval).await?);
     }
     let search = |(task, offer): (&Arc<KnownTask>, &Offer)| -> Result<Vec<String>> {
-        let bound = scorer.bind(task.input(), &offer.inputs())?;
-        let best = beam(bound.as_ref(), &offer.pool, retrieval, None)?.best;
+        let best = search_best(
+            scorer,
+            task.input(),
+            &offer.inputs(),
+            &offer.pool,
+            retrieval,
+            None,
+        )?
+        .best;
         let text = |id: &MemoryId| offer.ranked.iter().find(|memory| memory.id == *id);
         Ok(best
             .set

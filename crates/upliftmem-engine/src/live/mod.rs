@@ -17,7 +17,7 @@ use std::{
 
 use tokio::sync::Semaphore;
 use upliftmem_core::UtilityRule;
-use upliftmem_scorer::{CompactSettings, embedder::Embedder};
+use upliftmem_scorer::embedder::Embedder;
 use upliftmem_store::{Scope, Store, Topic};
 
 pub use candidates::Brought;
@@ -28,6 +28,7 @@ pub use versions::{ActiveVersion, PublishedVersion};
 use crate::{
     error::Result,
     online::ReferencePolicy,
+    scorers::ScorerPlan,
     settings::{ProbeSettings, RetrievalSettings},
 };
 
@@ -45,8 +46,8 @@ pub struct LiveSettings {
     pub utility_cost_max: f64,
     /// How probes are bought.
     pub acquisition: ProbeSettings,
-    /// How the scorer learns.
-    pub compact: CompactSettings,
+    /// What predicts uplift, and how it learns.
+    pub scorer: ScorerPlan,
     /// The name under which outcomes are compared.
     pub agent: String,
     /// Whose labels are learned from; without it, those of whoever has most.

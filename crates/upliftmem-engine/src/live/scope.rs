@@ -1,6 +1,7 @@
 //! One scope that is served: its scorer, kept in step with its labels.
 
 use std::{
+    path::PathBuf,
     sync::{
         Arc, Mutex, PoisonError, RwLock,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -23,9 +24,10 @@ use super::{
 };
 use crate::{
     error::{Error, Result},
-    learning::Learning,
+    learning::{Learning, Lesson},
     online::{Learnt, OutcomeReport, Outcomes},
     retrieve::Retriever,
+    scorers::AdapterLog,
     scoring::BelievingScorer,
     serving::learning_texts,
     state::{Labelled, Learned},
@@ -42,9 +44,14 @@ struct Serving {
 /// What learns, one at a time.
 struct Learner {
     log: LabelLog,
+    adapters: AdapterLog,
+    /// The adapter of the language model, if there is one.
+    adapter: Option<PathBuf>,
     /// Taken out while it is at work.
     learning: Option<Learning>,
     learned: Learned,
+    /// The name under which its versions are recorded.
+    name: String,
     /// How often a version was chosen by hand, and the last choice.
     choice: (u64, Option<u64>),
     /// Labels of the last version that could not be made; it is tried again with the next choice of hyper-parameters.
@@ -107,8 +114,11 @@ impl LiveScope {
         Ok(Self {
             learner: AsyncMutex::new(Learner {
                 log: LabelLog::default(),
-                learning: Some(Learning::new(settings.compact)?),
+                adapters: AdapterLog::default(),
+                adapter: None,
+                learning: None,
                 learned: Learned::default(),
+                name: settings.scorer.version_name(None),
                 choice: (0, None),
                 failed: None,
                 differs: None,
@@ -289,7 +299,8 @@ impl LiveScope {
 
     /// Answers with this version from now on; `None` follows the labels again. Waits until it does.
     pub async fn activate(self: &Arc<Self>, version: Option<u64>) -> Result<ActiveVersion> {
-        versions::choose(self.store.as_ref(), &self.scope, version).await?;
+        let name = self.learner.lock().await.name.clone();
+        versions::choose(self.store.as_ref(), &self.scope, &name, version).await?;
         let active = self.catch_up().await?;
         match version {
             Some(version) if version != active.version => Err(InvalidInput::new(
@@ -334,8 +345,11 @@ impl LiveScope {
             labels: labels.len() as u64,
             pinned: pinned.is_some(),
         };
-        let growth = self.settings.compact.refit_growth;
-        if let Some(serving) = self.serving() {
+        let growth = self.settings.scorer.refit_growth();
+        let swapped = self.take_adapter(&mut learner).await?;
+        if let Some(serving) = self.serving()
+            && !swapped
+        {
             let same_fit =
                 |failed| versions::fitted_at(wanted, growth) == versions::fitted_at(failed, growth);
             let hopeless = learner.failed.is_some_and(same_fit) || learner.differs == Some(wanted);
@@ -392,6 +406,28 @@ impl LiveScope {
         }
     }
 
+    /// Takes over the adapter that training wrote last; says whether it is another than before. Requests under way keep
+    /// theirs, and the base is not read again.
+    async fn take_adapter(&self, learner: &mut Learner) -> Result<bool> {
+        let Some(lm) = self.settings.scorer.lm() else {
+            return Ok(false);
+        };
+        let newest = learner
+            .adapters
+            .current(lm, self.store.as_ref(), &self.scope)
+            .await?;
+        if newest == learner.adapter {
+            return Ok(false);
+        }
+        tracing::info!(scope = %self.scope, adapter = ?newest, "another adapter answers from now on");
+        learner.adapter = newest;
+        learner.learning = None;
+        learner.learned = Learned::default();
+        learner.failed = None;
+        learner.differs = None;
+        Ok(true)
+    }
+
     /// Makes the scorer of these labels, and records it; says whether it is the one that others made of them.
     async fn fit(
         &self,
@@ -400,28 +436,33 @@ impl LiveScope {
     ) -> Result<(Arc<dyn BelievingScorer>, bool)> {
         let labels = labels.to_vec();
         let count = labels.len();
-        let texts = learning_texts(&self.store, &self.scope, &self.texts, &labels).await?;
+        let texts = Arc::new(learning_texts(&self.store, &self.scope, &self.texts, &labels).await?);
         // A learner that fails half way is not used again.
         let before = std::mem::take(&mut learner.learned);
         let mut learning = match learner.learning.take() {
             Some(learning) => learning,
-            None => Learning::new(self.settings.compact)?,
+            None => Learning::serving(&self.settings.scorer, learner.adapter.as_ref())?,
         };
         let learned = Learned {
             version: count as u64,
             labels: count,
-            fitted: versions::fitted_at(count, self.settings.compact.refit_growth),
+            fitted: versions::fitted_at(count, self.settings.scorer.refit_growth()),
         };
         let permit = self.fits.acquire().await;
         let began = Instant::now();
         let work = tokio::task::spawn_blocking(move || {
             let report = if count >= before.labels && before.labels > 0 && before.fitted == learned.fitted {
-                learning.update(&labels, &texts)?.1
+                let lesson = Lesson {
+                    labels: &labels,
+                    paths: &[],
+                    texts: &texts,
+                };
+                learning.update(&lesson, &|_| {})?.1
             } else {
                 learning.restore(&labels, learned, &texts)?;
                 Map::new()
             };
-            let scorer = learning.publish_by_labels();
+            let scorer = learning.publish_by_labels()?;
             let digest = learning.digest(&labels);
             Ok::<_, Error>((learning, scorer, digest, report))
         });
@@ -429,6 +470,7 @@ impl LiveScope {
         drop(permit);
         let (learning, scorer, digest, mut metrics) =
             done.map_err(|error| Error::Internal(format!("learning stopped: {error}")))??;
+        learner.name = learning.version_name();
         learner.learning = Some(learning);
         learner.learned = learned;
         self.refits.fetch_add(1, Ordering::Relaxed);
@@ -443,7 +485,8 @@ impl LiveScope {
             metrics.insert("labels".into(), json!(count));
             metrics.insert("fitted".into(), json!(learned.fitted));
             let store = self.store.as_ref();
-            same = versions::record(store, &self.scope, learned.version, digest, metrics).await?;
+            let name = (learner.name.as_str(), learned.version);
+            same = versions::record(store, &self.scope, name, digest, metrics).await?;
         }
         Ok((scorer, same))
     }

@@ -11,8 +11,6 @@ use upliftmem_store::{
 
 use crate::error::Result;
 
-/// The name of served scorers in the journal; those of training runs carry the run's name before it.
-pub(super) const NAME: &str = "compact";
 /// The events that choose a version; a name without a slash is never one of a training run.
 const CHOICE: &str = "serving:activate:";
 
@@ -53,21 +51,21 @@ pub(super) fn fitted_at(labels: usize, growth: f64) -> usize {
     }
 }
 
-/// Records that a version is served. It may be there already, from another process or from an earlier time: says whether it is
+/// Records that a version is served, under the name of its scorer; those of training runs carry the run's name before it. It may be there already, from another process or from an earlier time: says whether it is
 /// the same one. It is not if a memory or the embedder behind it has changed since, or if the processes differ.
 pub(super) async fn record(
     store: &dyn Store,
     scope: &Scope,
-    version: u64,
+    (name, version): (&str, u64),
     digest: String,
     metrics: Map<String, Value>,
 ) -> Result<bool> {
-    let key = format!("{NAME}@{version}");
+    let key = format!("{name}@{version}");
     if let Some(found) = store.entry(scope, EntryKind::ScorerVersion, &key).await? {
         return Ok(same(&found.entry, &digest));
     }
     let entry = JournalEntry::ScorerVersion(ScorerVersion {
-        name: NAME.into(),
+        name: name.into(),
         version,
         digest: digest.clone(),
         location: String::new(),
@@ -115,9 +113,9 @@ pub(super) async fn list(
 }
 
 /// Chooses the version that answers from now on; `None` is the newest, whichever that is.
-pub(super) async fn choose(store: &dyn Store, scope: &Scope, version: Option<u64>) -> Result<()> {
+pub(super) async fn choose(store: &dyn Store, scope: &Scope, name: &str, version: Option<u64>) -> Result<()> {
     if let Some(version) = version {
-        let key = format!("{NAME}@{version}");
+        let key = format!("{name}@{version}");
         if store
             .entry(scope, EntryKind::ScorerVersion, &key)
             .await?

@@ -15,15 +15,15 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 use upliftmem_core::{LedgerLine, Schedule, ScheduleRule, ScheduleStep, Task};
-use upliftmem_scorer::CompactSettings;
 use upliftmem_store::{Scope, Store};
 
 use self::run::Running;
 pub use self::write::{Writing, WritingSettings};
 use crate::{
     error::Result,
-    learning::Learning,
+    learning::{Learning, adapter_place},
     rollouts::Rollouts,
+    scorers::ScorerPlan,
     scoring::BelievingScorer,
     seeds::{Seeds, hexadecimal},
     settings::{EngineSettings, ExecutionSettings},
@@ -48,6 +48,13 @@ pub enum Progress {
         /// Tasks done.
         done: u64,
         /// Tasks in all.
+        total: u64,
+    },
+    /// A language model learns; it has read so many tokens.
+    Learning {
+        /// Tokens read.
+        tokens: u64,
+        /// About how many it will read.
         total: u64,
     },
     /// A new version was published.
@@ -107,8 +114,8 @@ pub struct Trainer {
     pub rollouts: Rollouts,
     /// How it goes.
     pub settings: EngineSettings,
-    /// How the scorer learns.
-    pub compact: CompactSettings,
+    /// What predicts uplift, and how it learns.
+    pub scorer: ScorerPlan,
     /// The run's name: a run of the same name goes on where it stopped.
     pub run: String,
     /// Tasks that warm-up executes.
@@ -168,7 +175,7 @@ impl Trainer {
             "utility": settings.utility,
             "acquisition": settings.acquisition,
             "training": settings.training,
-            "scorer": self.compact,
+            "scorer": self.scorer.described(),
             "executor": self.rollouts.executor.name(),
             "seed tasks": digest(&self.seed_tasks),
             "stream": digest(&self.stream),
@@ -197,8 +204,12 @@ impl Trainer {
         let mut running = Running {
             trainer: self,
             seeds: Seeds::new(&self.run, self.settings.training.seed),
-            learning: Learning::new(self.compact)?,
-            scorer: Learning::new(self.compact)?.publish(),
+            learning: Learning::training(&self.scorer, &adapter_place(&self.scope, &self.run))?,
+            scorer: Learning::serving(
+                &self.scorer,
+                self.scorer.lm().and_then(|lm| lm.settings.adapter.as_ref()),
+            )?
+            .publish()?,
             tasks: all.into_iter().map(|task| (task.id, task)).collect(),
             ledger: self.store.ledger(&self.scope).await?,
             state,
@@ -209,7 +220,7 @@ impl Trainer {
         if learned.version > 0 {
             let texts = running.learning_texts(learned.labels).await?;
             running.learning.restore(&running.state.labels, learned, &texts)?;
-            running.scorer = running.learning.publish();
+            running.scorer = running.learning.publish()?;
         }
         Ok(running)
     }

@@ -167,7 +167,7 @@ pub(crate) fn trainer(store: &Arc<dyn Store>, mood: &Arc<Mood>, settings: Engine
             settings: settings.execution.clone(),
             utility: settings.utility.rule().unwrap(),
         },
-        compact: CompactSettings::default(),
+        scorer: CompactSettings::default().into(),
         run: "main".into(),
         seed_tasks: tasks("seed", 20),
         stream: tasks("stream", 40),

@@ -1,14 +1,39 @@
 //! The innermost product: a few rows times a panel of columns, in registers.
 //!
 //! Everything that costs time here ends in [`multiply`]. One shape of operands serves all products: the left side is cut
-//! into tiles of [`TILE`] rows stored column by column, the right side into panels of [`PANEL`] columns stored row by row.
+//! into tiles of [`Shape::tile`] rows stored column by column, the right side into panels of [`Shape::panel`] columns stored
+//! row by row. Every sum is taken in one order, whatever the shape: processors differ in speed, not in results.
+
+use std::sync::LazyLock;
 
 use pulp::Simd;
 
-/// Columns of a panel: two vectors of eight, or one of sixteen.
-pub(super) const PANEL: usize = 16;
-/// Rows of a tile: with two vectors of sums each they fill the registers of a common processor.
-pub(super) const TILE: usize = 6;
+/// Columns of the widest panel.
+const PANEL_MAX: usize = 32;
+
+/// How operands are cut so that the sums of a tile and a panel fill the registers of this processor.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Shape {
+    /// Rows of a tile.
+    pub(super) tile: usize,
+    /// Columns of a panel.
+    pub(super) panel: usize,
+}
+
+impl Shape {
+    /// The shape for this processor: two vectors a row, twelve rows if there are 32 registers of sixteen numbers, six if
+    /// there are 16 of eight.
+    pub(super) fn here() -> Self {
+        static HERE: LazyLock<Shape> = LazyLock::new(|| {
+            #[cfg(target_arch = "x86_64")]
+            if pulp::x86::V4::try_new().is_some() {
+                return Shape { tile: 12, panel: 32 };
+            }
+            Shape { tile: 6, panel: 16 }
+        });
+        *HERE
+    }
+}
 
 /// Where the product of one range of tiles with one range of panels goes.
 pub(super) struct Target<'a> {
@@ -45,16 +70,16 @@ pub(super) fn multiply_simd<'a, 'b, S: Simd>(
         return;
     }
     // Known when compiled for a processor: the other branches vanish.
-    match PANEL / S::F32_LANES {
-        1 => panels_with::<S, 1>(simd, rows, depth, tiles, panels, target),
-        2 => panels_with::<S, 2>(simd, rows, depth, tiles, panels, target),
-        4 => panels_with::<S, 4>(simd, rows, depth, tiles, panels, target),
-        _ => panels_with::<S, PANEL>(simd, rows, depth, tiles, panels, target),
+    match S::F32_LANES {
+        16 => panels_with::<S, 2, 32, 12>(simd, rows, depth, tiles, panels, target),
+        8 => panels_with::<S, 2, 16, 6>(simd, rows, depth, tiles, panels, target),
+        4 => panels_with::<S, 4, 16, 6>(simd, rows, depth, tiles, panels, target),
+        _ => panels_with::<S, 16, 16, 6>(simd, rows, depth, tiles, panels, target),
     }
 }
 
 #[inline(always)]
-fn panels_with<S: Simd, const VECTORS: usize>(
+fn panels_with<S: Simd, const VECTORS: usize, const PANEL: usize, const TILE: usize>(
     simd: S,
     rows: usize,
     depth: usize,
@@ -77,17 +102,38 @@ fn panels_with<S: Simd, const VECTORS: usize>(
                 break;
             }
             let out = &mut target.out[row * stride + first..];
+            let place = Place {
+                out,
+                stride,
+                width,
+                add: target.add,
+            };
             match tile.len() / depth {
-                1 => tile_with::<S, VECTORS, 1>(simd, tile, panel, out, stride, width, target.add),
-                2 => tile_with::<S, VECTORS, 2>(simd, tile, panel, out, stride, width, target.add),
-                3 => tile_with::<S, VECTORS, 3>(simd, tile, panel, out, stride, width, target.add),
-                4 => tile_with::<S, VECTORS, 4>(simd, tile, panel, out, stride, width, target.add),
-                5 => tile_with::<S, VECTORS, 5>(simd, tile, panel, out, stride, width, target.add),
-                _ => tile_with::<S, VECTORS, TILE>(simd, tile, panel, out, stride, width, target.add),
+                1 => tile_with::<S, VECTORS, 1>(simd, tile, panel, place),
+                2 => tile_with::<S, VECTORS, 2>(simd, tile, panel, place),
+                3 => tile_with::<S, VECTORS, 3>(simd, tile, panel, place),
+                4 => tile_with::<S, VECTORS, 4>(simd, tile, panel, place),
+                5 => tile_with::<S, VECTORS, 5>(simd, tile, panel, place),
+                6 => tile_with::<S, VECTORS, 6>(simd, tile, panel, place),
+                // Never where tiles have six rows.
+                7 if TILE > 6 => tile_with::<S, VECTORS, 7>(simd, tile, panel, place),
+                8 if TILE > 6 => tile_with::<S, VECTORS, 8>(simd, tile, panel, place),
+                9 if TILE > 6 => tile_with::<S, VECTORS, 9>(simd, tile, panel, place),
+                10 if TILE > 6 => tile_with::<S, VECTORS, 10>(simd, tile, panel, place),
+                11 if TILE > 6 => tile_with::<S, VECTORS, 11>(simd, tile, panel, place),
+                _ => tile_with::<S, VECTORS, TILE>(simd, tile, panel, place),
             }
             row += TILE;
         }
     }
+}
+
+/// Where the product of one tile and one panel goes.
+struct Place<'a> {
+    out: &'a mut [f32],
+    stride: usize,
+    width: usize,
+    add: bool,
 }
 
 #[inline(always)]
@@ -95,11 +141,14 @@ fn tile_with<S: Simd, const VECTORS: usize, const ROWS: usize>(
     simd: S,
     tile: &[f32],
     panel: &[f32],
-    out: &mut [f32],
-    stride: usize,
-    width: usize,
-    add: bool,
+    place: Place<'_>,
 ) {
+    let Place {
+        out,
+        stride,
+        width,
+        add,
+    } = place;
     let mut sums = [[simd.splat_f32s(0.0); VECTORS]; ROWS];
     let (vectors, _) = S::as_simd_f32s(panel);
     let (weights, _) = vectors.as_chunks::<VECTORS>();
@@ -114,14 +163,15 @@ fn tile_with<S: Simd, const VECTORS: usize, const ROWS: usize>(
     }
     for (row, sums) in sums.iter().enumerate() {
         let target = &mut out[row * stride..row * stride + width];
-        if width == PANEL {
+        if width == VECTORS * S::F32_LANES {
             let (target, _) = S::as_mut_simd_f32s(target);
             for (entry, &sum) in target.iter_mut().zip(sums) {
                 *entry = if add { simd.add_f32s(*entry, sum) } else { sum };
             }
         } else {
-            let mut entries = [0.0_f32; PANEL];
-            S::as_mut_simd_f32s(&mut entries).0.copy_from_slice(sums);
+            let mut entries = [0.0_f32; PANEL_MAX];
+            let (vectors, _) = S::as_mut_simd_f32s(&mut entries);
+            vectors[..VECTORS].copy_from_slice(sums);
             for (entry, &sum) in target.iter_mut().zip(&entries) {
                 *entry = if add { *entry + sum } else { sum };
             }
@@ -159,21 +209,22 @@ impl<'a> Strided<'a> {
 
 impl<'a> Panels<'a> {
     /// Panels of `depth` rows each.
-    pub(super) const fn of(entries: &'a [f32], depth: usize) -> Self {
+    pub(super) fn of(entries: &'a [f32], depth: usize) -> Self {
         Self {
             entries,
-            stride: depth * PANEL,
+            stride: depth * Shape::here().panel,
         }
     }
 }
 
 /// Cuts `rows` rows of `depth` entries into tiles; the last has the height that is left.
 pub(super) fn tiles_of(left: Strided<'_>, rows: usize, depth: usize, tiles: &mut Vec<f32>) {
+    let Shape { tile: most, .. } = Shape::here();
     tiles.clear();
     tiles.resize(rows * depth, 0.0);
-    for (number, tile) in tiles.chunks_mut(TILE * depth.max(1)).enumerate() {
+    for (number, tile) in tiles.chunks_mut(most * depth.max(1)).enumerate() {
         let height = tile.len() / depth.max(1);
-        let first = number * TILE;
+        let first = number * most;
         if left.column == 1 {
             for row in 0..height {
                 let source = &left.entries[(first + row) * left.row..][..depth];
@@ -194,19 +245,20 @@ pub(super) fn tiles_of(left: Strided<'_>, rows: usize, depth: usize, tiles: &mut
 
 /// Appends `columns` columns of `depth` entries as panels; the last is filled up with zeros.
 pub(super) fn panels_of(right: Strided<'_>, depth: usize, columns: usize, panels: &mut Vec<f32>) {
+    let Shape { panel: most, .. } = Shape::here();
     panels.clear();
-    panels.resize(depth * columns.next_multiple_of(PANEL), 0.0);
-    for (number, panel) in panels.chunks_exact_mut((depth * PANEL).max(1)).enumerate() {
-        let first = number * PANEL;
-        let width = PANEL.min(columns - first);
+    panels.resize(depth * columns.next_multiple_of(most), 0.0);
+    for (number, panel) in panels.chunks_exact_mut((depth * most).max(1)).enumerate() {
+        let first = number * most;
+        let width = most.min(columns - first);
         if right.column == 1 {
-            for (row, target) in panel.chunks_exact_mut(PANEL).enumerate() {
+            for (row, target) in panel.chunks_exact_mut(most).enumerate() {
                 target[..width].copy_from_slice(&right.entries[row * right.row + first..][..width]);
             }
         } else {
             for column in 0..width {
                 let source = right.entries[(first + column) * right.column..].iter();
-                let target = panel[column..].iter_mut().step_by(PANEL);
+                let target = panel[column..].iter_mut().step_by(most);
                 for (target, &value) in target.zip(source.step_by(right.row.max(1))) {
                     *target = value;
                 }

@@ -5,14 +5,14 @@
 
 use rayon::prelude::*;
 
-use super::kernel::{PANEL, Panels, Strided, TILE, Target, multiply, panels_of, tiles_of};
+use super::kernel::{Panels, Shape, Strided, Target, multiply, panels_of, tiles_of};
 
 /// Inputs of a block: a panel of one block and a tile stay in the nearest cache together.
 const DEPTH: usize = 256;
 /// Rows multiplied with a block at a time: their tiles stay in the second cache.
-const ROWS: usize = 32 * TILE;
+const ROWS: usize = 192;
 /// Outputs summed at a time on the way back.
-const BACK: usize = 16 * PANEL;
+const BACK: usize = 256;
 /// Multiplications below which a second thread costs more than it gives.
 const PARALLEL: usize = 1 << 20;
 
@@ -29,7 +29,7 @@ impl PackedMatrix {
     /// From rows of `inputs` entries, one for each output.
     pub(crate) fn new(rows: &[f32], outputs: usize, inputs: usize) -> Self {
         debug_assert_eq!(rows.len(), outputs * inputs);
-        let width = outputs.next_multiple_of(PANEL);
+        let width = outputs.next_multiple_of(Shape::here().panel);
         let mut panels = Vec::with_capacity(inputs * width);
         let mut block = Vec::new();
         for first in (0..inputs).step_by(DEPTH) {
@@ -55,7 +55,7 @@ impl PackedMatrix {
 
     /// Blocks with their first input and their depth.
     fn blocks(&self) -> impl Iterator<Item = (usize, usize, &[f32])> {
-        let width = self.outputs.next_multiple_of(PANEL);
+        let width = self.outputs.next_multiple_of(Shape::here().panel);
         (0..self.inputs).step_by(DEPTH).map(move |first| {
             let depth = DEPTH.min(self.inputs - first);
             (first, depth, &self.panels[first * width..(first + depth) * width])
@@ -112,6 +112,7 @@ impl PackedMatrix {
     /// Computes the transposed result, inputs as rows: the matrix then stands on the left, and its own layout is easily
     /// cut into tiles.
     fn backward_rows(&self, dy: &[f32], dx: &mut [f32]) {
+        let Shape { tile, .. } = Shape::here();
         let rows = dy.len() / self.outputs;
         let mut transposed = vec![0.0; self.inputs * rows];
         let (mut tiles, mut slopes) = (Vec::new(), Vec::new());
@@ -125,8 +126,8 @@ impl PackedMatrix {
             );
             for (first, depth, panels) in self.blocks() {
                 let part = &panels[start * depth..];
-                for at in (0..depth).step_by(TILE) {
-                    let height = TILE.min(depth - at);
+                for at in (0..depth).step_by(tile) {
+                    let height = tile.min(depth - at);
                     tile_back(part, depth, at, height, width, &mut tiles);
                     let mut target = Target {
                         out: &mut transposed[(first + at) * rows..],
@@ -147,18 +148,19 @@ impl PackedMatrix {
         if rows * self.inputs * self.outputs < PARALLEL {
             return rows;
         }
-        rows.div_ceil(threads).next_multiple_of(TILE).max(TILE)
+        rows.div_ceil(threads).next_multiple_of(Shape::here().tile)
     }
 }
 
 /// A tile of `height` inputs from `at` on, `width` outputs deep, from panels of outputs.
 fn tile_back(panels: &[f32], depth: usize, at: usize, height: usize, width: usize, tile: &mut Vec<f32>) {
+    let Shape { panel: columns, .. } = Shape::here();
     tile.clear();
     tile.resize(height * width, 0.0);
-    let targets = tile.chunks_mut(height * PANEL);
-    for (panel, target) in panels.chunks_exact(depth * PANEL).zip(targets) {
-        for (row, source) in panel[at * PANEL..(at + height) * PANEL]
-            .chunks_exact(PANEL)
+    let targets = tile.chunks_mut(height * columns);
+    for (panel, target) in panels.chunks_exact(depth * columns).zip(targets) {
+        for (row, source) in panel[at * columns..(at + height) * columns]
+            .chunks_exact(columns)
             .enumerate()
         {
             for (target, &value) in target[row..].iter_mut().step_by(height).zip(source) {

@@ -19,6 +19,15 @@ impl Calibration {
         offset: 0.0,
     };
 
+    /// The calibration whose values are these times `factor`.
+    #[must_use]
+    pub fn scaled(self, factor: f64) -> Self {
+        Self {
+            scale: self.scale * factor,
+            offset: self.offset * factor,
+        }
+    }
+
     /// The value of a margin.
     pub fn value(self, margin: f64) -> f64 {
         self.scale * margin + self.offset

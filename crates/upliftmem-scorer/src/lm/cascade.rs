@@ -11,7 +11,7 @@ use upliftmem_core::{MemorySet, ScoredSet, TaskId};
 
 use super::LmScorer;
 use crate::{
-    Label, MemoryInput, SetScorer, TaskInput,
+    Label, MemoryInput, TaskInput,
     error::{Result, invalid},
 };
 
@@ -54,46 +54,35 @@ pub struct CascadeResult {
     pub left_out: usize,
 }
 
-/// A quick scorer and a language model.
+/// A language model that has the last word on what a quick scorer found.
 pub struct Cascade {
-    quick: Arc<dyn SetScorer>,
     thorough: Arc<LmScorer>,
     settings: CascadeSettings,
 }
 
 impl Cascade {
-    /// A cascade of two scorers.
-    pub fn new(
-        quick: Arc<dyn SetScorer>,
-        thorough: Arc<LmScorer>,
-        settings: CascadeSettings,
-    ) -> Result<Self> {
+    /// The last word is this language model's.
+    pub fn new(thorough: Arc<LmScorer>, settings: CascadeSettings) -> Result<Self> {
         if settings.rescored == 0 {
             return Err(invalid(
                 "cascade.rescored",
                 "is 0; give the language model at least one set",
             ));
         }
-        Ok(Self {
-            quick,
-            thorough,
-            settings,
-        })
+        Ok(Self { thorough, settings })
     }
 
-    /// The scorer that searches.
-    pub const fn quick(&self) -> &Arc<dyn SetScorer> {
-        &self.quick
-    }
-
-    /// Lets the language model read the best sets of a search, one depth of the prefix tree at a time, until the time is over.
+    /// Lets the language model read the best sets of a search, one pass of the prefix tree at a time, until its budget or the
+    /// time that is left is over.
     pub fn decide(
         &self,
         task: TaskInput<'_>,
         memories: &[MemoryInput<'_>],
         found: &[ScoredSet],
+        left: Option<Duration>,
     ) -> Result<CascadeResult> {
-        let deadline = Instant::now() + Duration::from_millis(self.settings.budget_ms);
+        let budget = Duration::from_millis(self.settings.budget_ms);
+        let deadline = Instant::now() + left.map_or(budget, |left| left.min(budget));
         let mut order: Vec<&ScoredSet> = found.iter().filter(|scored| !scored.set.is_empty()).collect();
         order.sort_by(|a, b| a.preference(b));
         order.dedup_by(|a, b| a.set == b.set);

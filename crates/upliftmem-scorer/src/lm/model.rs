@@ -378,15 +378,11 @@ impl TrainableModel for LmModel {
     /// The scale goes into the calibration: it is saved with it.
     fn publish(&self, version: ScorerVersion, scale: f64) -> Result<Arc<LmScorer>> {
         let (adapter, calibration) = self.adapter()?;
-        let calibration = Calibration {
-            scale: calibration.scale * scale,
-            offset: calibration.offset * scale,
-        };
         Ok(Arc::new(LmScorer::new(
             version,
             Arc::clone(&self.base),
             Some(Arc::new(adapter)),
-            calibration,
+            calibration.scaled(scale),
         )))
     }
 }

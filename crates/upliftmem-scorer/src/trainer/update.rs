@@ -98,6 +98,11 @@ impl<M: TrainableModel> Trainer<M> {
         &self.objectives
     }
 
+    /// The models as they are.
+    pub fn models(&self) -> &[M] {
+        &self.models
+    }
+
     /// The models as they are, when training is over.
     pub fn into_models(self) -> Vec<M> {
         self.models

@@ -42,7 +42,7 @@ pub(crate) fn live_settings() -> LiveSettings {
             acquisition_interval: 5,
             ..ProbeSettings::default()
         },
-        compact: CompactSettings::default(),
+        scorer: CompactSettings::default().into(),
         agent: "agent".into(),
         labels_of: None,
         references: ReferencePolicy::Request,

@@ -9,7 +9,8 @@ use rand_chacha::ChaCha8Rng;
 use upliftmem_bench::baselines::SharedCredit;
 use upliftmem_core::{MemoryId, MemorySet, SearchSpace, Task, TaskId};
 use upliftmem_engine::{
-    Arm, Evaluation, KnownTask, Labelled, Offer, RetrievalSettings, Seeds, Texts, beam, evaluate,
+    Arm, BelievingScorer, Evaluation, KnownTask, Labelled, Offer, RetrievalSettings, Seeds, Texts, beam,
+    evaluate, search,
 };
 use upliftmem_scorer::SetScorer;
 use upliftmem_store::RecallMode;
@@ -120,8 +121,17 @@ impl HeldOut {
         Ok(arm)
     }
 
-    /// The sets that a scorer finds.
-    pub(crate) fn searched(&self, name: &str, scorer: &dyn SetScorer) -> Result<Arm> {
+    /// The sets that retrieval returns with a scorer.
+    pub(crate) fn searched(&self, name: &str, scorer: &dyn BelievingScorer) -> Result<Arm> {
+        self.arm(name, |place| {
+            let (offer, task) = (&self.offers["hybrid"][place], self.tasks[place].input());
+            let best = search(scorer, task, &offer.inputs(), &offer.pool, &self.settings, None)?.best;
+            Ok((best.set, Some(best.value)))
+        })
+    }
+
+    /// The sets that a scorer without a belief finds.
+    pub(crate) fn beamed(&self, name: &str, scorer: &dyn SetScorer) -> Result<Arm> {
         self.arm(name, |place| {
             let offer = &self.offers["hybrid"][place];
             let bound = scorer.bind(self.tasks[place].input(), &offer.inputs())?;

@@ -130,9 +130,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<()> {
         Command::Man(arguments) => return setup::man(&arguments),
         Command::Models(arguments) => return setup::models(arguments, output).await,
         Command::Init(arguments) => return setup::init(arguments, output).await,
-        Command::Score(arguments) => {
-            return tokio::task::spawn_blocking(move || score::score(&arguments, output)).await?;
-        }
+        Command::Score(arguments) => return score::score(arguments, &global, output).await,
         _ => {}
     }
     let environment = config::environment()?;

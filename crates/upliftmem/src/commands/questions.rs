@@ -194,7 +194,7 @@ fn model_of(config: &Config, model: &str, output: Output) -> Result<PathBuf> {
     let file = if here.exists() {
         here
     } else {
-        model_file(config, model)?
+        model_file(config, "--lm", model)?
     };
     output.note(&format!("reading {}", file.display()));
     Ok(file)
@@ -256,7 +256,7 @@ async fn one_world(
             arms.push(
                 tokio::task::spawn_blocking(move || {
                     let scorer = reader(&model, &memories, &tasks, &labels, settings, output)?;
-                    held_out.searched("uplift (lm)", scorer.as_ref())
+                    held_out.beamed("uplift (lm)", scorer.as_ref())
                 })
                 .await??,
             );

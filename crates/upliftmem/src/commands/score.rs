@@ -11,15 +11,22 @@ use anyhow::{Context as _, Result, bail};
 use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
 use upliftmem_core::{MemoryId, MemorySet, TaskId};
+use upliftmem_engine::scorer_label;
 use upliftmem_scorer::{
-    Ask, Embedding, MemoryInput, ScorerVersion, SetScorer, TaskInput,
+    Ask, CompactLearner, Embedding, MemoryInput, NetworkModel, ScorerVersion, SetScorer, TaskInput, Trainer,
+    embedder::Embedder,
     lm::{
         Calibration, Device, LmBase, LmScorer, LmSettings, RemoteScorer, RemoteSettings, load_adapter,
         prompt::INSTRUCTION,
     },
 };
 
-use crate::output::Output;
+use super::Global;
+use crate::{
+    config::{self, Config, ScorerKind},
+    context::{Context, open_embedder},
+    output::Output,
+};
 
 #[derive(Debug, Args)]
 pub(crate) struct ScoreArguments {
@@ -30,7 +37,8 @@ pub(crate) struct ScoreArguments {
     #[arg(long, value_enum, default_value_t = Kind::Lm)]
     scorer: Kind,
     /// The model of lm: a directory with safetensors, or a GGUF file. Of
-    /// remote: the name that the server knows it by.
+    /// remote: the name that the server knows it by. Of compact and network:
+    /// the directory of a checkpoint.
     #[arg(long, value_name = "MODEL")]
     model: Option<String>,
     /// The adapter: a directory in the layout of PEFT.
@@ -56,6 +64,13 @@ enum Kind {
     Lm,
     /// A language model behind vLLM's score endpoint.
     Remote,
+    /// The compact scorer: a checkpoint, or without --model what the store's
+    /// labels make.
+    Compact,
+    /// The set network, from a checkpoint.
+    Network,
+    /// Whatever the configuration names, with the store's labels.
+    Configured,
 }
 
 /// A line of the input.
@@ -94,18 +109,24 @@ struct Scored<'a> {
 
 /// What can score.
 enum Scorer {
-    Lm(LmScorer, String),
-    Remote(Box<RemoteScorer>, String),
+    Lm(LmScorer),
+    Remote(Box<RemoteScorer>),
+    /// Scorers that read vectors beside texts, with what makes them.
+    Other(Arc<dyn SetScorer>, Arc<dyn Embedder>),
 }
 
-pub(crate) fn score(arguments: &ScoreArguments, output: Output) -> Result<()> {
+pub(crate) async fn score(arguments: ScoreArguments, global: &Global, output: Output) -> Result<()> {
+    let (scorer, name) = open(&arguments, global, output).await?;
+    tokio::task::spawn_blocking(move || score_lines(&arguments, &scorer, &name, output)).await?
+}
+
+fn score_lines(arguments: &ScoreArguments, scorer: &Scorer, name: &str, output: Output) -> Result<()> {
     let reader: Box<dyn Read> = if arguments.input == Path::new("-") {
         Box::new(std::io::stdin())
     } else {
         let file = std::fs::File::open(&arguments.input);
         Box::new(file.with_context(|| format!("{} can not be read", arguments.input.display()))?)
     };
-    let scorer = open(arguments, output)?;
     for (line, number) in BufReader::new(reader).lines().zip(1_usize..) {
         let text =
             line.with_context(|| format!("{}: line {number} can not be read", arguments.input.display()))?;
@@ -119,72 +140,133 @@ pub(crate) fn score(arguments: &ScoreArguments, output: Output) -> Result<()> {
             )
         })?;
         let scored = scorer
-            .score(&line, arguments.features)
+            .score(&line, name, arguments.features)
             .with_context(|| format!("{}: line {number}", arguments.input.display()))?;
         output.line(&serde_json::to_string(&scored)?)?;
     }
     Ok(())
 }
 
-fn open(arguments: &ScoreArguments, output: Output) -> Result<Scorer> {
-    let Some(model) = &arguments.model else {
-        bail!("--model is missing; name a directory with safetensors or a GGUF file");
-    };
-    let calibration_of = |config: Option<&upliftmem_scorer::lm::LmConfig>| -> Result<_> {
-        match (&arguments.adapter, config) {
-            (Some(directory), Some(config)) => {
-                let (adapter, calibration) = load_adapter(directory, config, &Device::Cpu)?;
-                Ok((Some(Arc::new(adapter)), calibration))
-            }
-            (Some(directory), None) => Ok((None, Calibration::load(directory)?)),
-            (None, _) => Ok((None, Calibration::NONE)),
-        }
-    };
+impl ScoreArguments {
+    fn model(&self, what: &str) -> Result<&str> {
+        let model = self.model.as_deref();
+        model.with_context(|| format!("--model is missing; name {what}"))
+    }
+
+    fn config(global: &Global) -> Result<Config> {
+        Config::load(global.config.as_deref(), &config::environment()?, &global.set)
+    }
+}
+
+/// The scorer, and what its lines call it.
+async fn open(arguments: &ScoreArguments, global: &Global, output: Output) -> Result<(Scorer, String)> {
     match arguments.scorer {
-        Kind::Lm => {
-            let settings = LmSettings {
-                instruction: arguments.instruction.clone(),
-                ..LmSettings::default()
-            };
-            output.note(&format!("reading {model}"));
-            let base = LmBase::load(Path::new(model), settings, &Device::Cpu)?;
-            let (adapter, calibration) = calibration_of(Some(base.base().config()))?;
-            let name = match &arguments.adapter {
-                Some(adapter) => format!("lm {model} with {}", adapter.display()),
-                None => format!("lm {model}"),
-            };
-            Ok(Scorer::Lm(
-                LmScorer::new(ScorerVersion(0), base, adapter, calibration),
-                name,
-            ))
+        Kind::Lm => open_lm(arguments, output),
+        Kind::Remote => open_remote(arguments),
+        Kind::Network => {
+            let model = arguments.model("the directory of a checkpoint")?;
+            let embedder = open_embedder(&ScoreArguments::config(global)?)?;
+            let loaded = Trainer::<NetworkModel>::load(Path::new(model), Some(embedder.generation()))?;
+            Ok((Scorer::Other(loaded.scorer, embedder), format!("network {model}")))
         }
-        Kind::Remote => {
-            let Some(url) = &arguments.url else {
-                bail!("--url is missing; name the score endpoint of the server");
-            };
-            let settings = RemoteSettings {
-                instruction: arguments.instruction.clone(),
-                timeout: Duration::from_secs(arguments.timeout),
-                ..RemoteSettings::new(url, model)
-            };
-            let (_, calibration) = calibration_of(None)?;
-            let scorer = RemoteScorer::new(ScorerVersion(0), settings, calibration)?;
-            Ok(Scorer::Remote(
-                Box::new(scorer),
-                format!("remote {model} at {url}"),
-            ))
+        Kind::Compact if arguments.model.is_some() => {
+            let model = arguments.model("the directory of a checkpoint")?;
+            let embedder = open_embedder(&ScoreArguments::config(global)?)?;
+            let loaded = CompactLearner::load(Path::new(model), Some(embedder.generation()))?;
+            let scorer: Arc<dyn SetScorer> = loaded.scorer;
+            Ok((Scorer::Other(scorer, embedder), format!("compact {model}")))
+        }
+        Kind::Compact | Kind::Configured => {
+            let mut config = ScoreArguments::config(global)?;
+            if arguments.scorer == Kind::Compact {
+                config.scorer.kind = ScorerKind::Compact;
+            }
+            let context = Context::open(config, output).await?;
+            let scorer = context.scorer().await?;
+            let name = scorer_label(&scorer);
+            Ok((Scorer::Other(scorer, Arc::clone(&context.embedder)), name))
         }
     }
 }
 
+fn open_lm(arguments: &ScoreArguments, output: Output) -> Result<(Scorer, String)> {
+    let model = arguments.model("a directory with safetensors or a GGUF file")?;
+    let settings = LmSettings {
+        instruction: arguments.instruction.clone(),
+        ..LmSettings::default()
+    };
+    output.note(&format!("reading {model}"));
+    let base = LmBase::load(Path::new(model), settings, &Device::Cpu)?;
+    let mut name = format!("lm {model}");
+    let (mut adapter, mut calibration) = (None, Calibration::NONE);
+    if let Some(directory) = &arguments.adapter {
+        let (loaded, found) = load_adapter(directory, base.base().config(), &Device::Cpu)?;
+        (adapter, calibration) = (Some(Arc::new(loaded)), found);
+        name += &format!(" with {}", directory.display());
+    }
+    let scorer = LmScorer::new(ScorerVersion(0), base, adapter, calibration);
+    Ok((Scorer::Lm(scorer), name))
+}
+
+fn open_remote(arguments: &ScoreArguments) -> Result<(Scorer, String)> {
+    let model = arguments.model("the model as the server knows it")?;
+    let Some(url) = &arguments.url else {
+        bail!("--url is missing; name the score endpoint of the server");
+    };
+    let settings = RemoteSettings {
+        instruction: arguments.instruction.clone(),
+        timeout: Duration::from_secs(arguments.timeout),
+        ..RemoteSettings::new(url, model)
+    };
+    let calibration = match &arguments.adapter {
+        Some(directory) => Calibration::load(directory)?,
+        None => Calibration::NONE,
+    };
+    let scorer = RemoteScorer::new(ScorerVersion(0), settings, calibration)?;
+    Ok((
+        Scorer::Remote(Box::new(scorer)),
+        format!("remote {model} at {url}"),
+    ))
+}
+
+impl Embedded {
+    /// Vectors of the task and of each memory; models that read texts alone get one for all.
+    fn of(line: &Line, embedder: Option<&dyn Embedder>) -> Result<Self> {
+        let Some(embedder) = embedder else {
+            let blank = Embedding::new(&[1.0])?;
+            return Ok(Self {
+                task: blank.clone(),
+                memories: vec![blank; line.memories.len()],
+            });
+        };
+        let texts: Vec<&str> = std::iter::once(line.task.context.as_str())
+            .chain(line.memories.iter().map(|memory| memory.text.as_str()))
+            .collect();
+        let mut all = embedder.embed(&texts)?;
+        let memories = all.split_off(1);
+        let task = all.pop().context("the embedder gave no vector")?;
+        Ok(Self { task, memories })
+    }
+}
+
+/// The vectors of a line.
+struct Embedded {
+    task: Embedding,
+    memories: Vec<Embedding>,
+}
+
 impl Scorer {
     /// The members are taken in the order of their creation: that of their ids where these are UUIDs, else as given.
-    fn score<'a>(&'a self, line: &'a Line, features: bool) -> Result<Scored<'a>> {
-        let blank = Embedding::new(&[1.0])?;
+    fn score<'a>(&self, line: &'a Line, scorer: &'a str, features: bool) -> Result<Scored<'a>> {
+        let embedder = match self {
+            Self::Other(_, embedder) => Some(embedder.as_ref()),
+            Self::Lm(_) | Self::Remote(_) => None,
+        };
+        let vectors = Embedded::of(line, embedder)?;
         let task = TaskInput {
             id: TaskId::from_name(line.task.id.as_deref().unwrap_or(&line.task.context)),
             context: &line.task.context,
-            embedding: &blank,
+            embedding: &vectors.task,
         };
         let mut names: Vec<&str> = line.memories.iter().map(|memory| memory.id.as_str()).collect();
         names.sort_unstable();
@@ -205,33 +287,27 @@ impl Scorer {
             .memories
             .iter()
             .zip(ids)
-            .map(|(memory, id)| MemoryInput {
+            .zip(&vectors.memories)
+            .map(|((memory, id), embedding)| MemoryInput {
                 id,
                 text: &memory.text,
-                embedding: &blank,
+                embedding,
             })
             .collect();
         let set: MemorySet = memories.iter().map(|memory| memory.id).collect();
         let names = line.memories.iter().map(|memory| memory.id.as_str()).collect();
-        let (value, logit_margin, found, scorer) = match self {
-            Self::Lm(scorer, name) => {
-                let bound = scorer.bind_task(task, &memories);
-                let reading = bound
-                    .read(&[set], None)?
-                    .pop()
-                    .flatten()
-                    .context("the set was not read")?;
-                (
-                    reading.value,
-                    Some(reading.logit_margin),
-                    Some(reading.features),
-                    name,
-                )
-            }
-            Self::Remote(scorer, name) => {
+        let read = match self {
+            Self::Lm(scorer) => scorer.bind_task(task, &memories).read(&[set.clone()], None)?,
+            Self::Remote(scorer) => scorer.bind_task(task, &memories).read(&[set.clone()], None)?,
+            Self::Other(..) => Vec::new(),
+        };
+        let (value, logit_margin, found) = match (self, read.into_iter().next().flatten()) {
+            (Self::Other(scorer, _), _) => {
                 let scores = scorer.bind(task, &memories)?.score(&[set], Ask::VALUES)?;
-                (scores.values[0], None, None, name)
+                (scores.values[0], None, Vec::new())
             }
+            (_, Some(reading)) => (reading.value, Some(reading.logit_margin), reading.features),
+            (_, None) => bail!("the set was not read"),
         };
         Ok(Scored {
             task: line.task.id.as_deref(),
@@ -239,7 +315,7 @@ impl Scorer {
             value,
             logit_margin,
             scorer,
-            features: found.filter(|_| features),
+            features: (features && !found.is_empty()).then_some(found),
         })
     }
 }

@@ -88,6 +88,8 @@ impl TrainArguments {
             config.training.epochs = paper.training.epochs;
             config.training.updates = paper.training.updates;
             config.scorer.labels = upliftmem_scorer::LabelKind::Paired;
+            config.lm.losses = upliftmem_core::objectives::LossPreset::Paper;
+            config.lm.learning_rate = 1e-5;
         }
         match self.ablation {
             Some(Ablation::Base | Ablation::WarmUp) => config.training.epochs = 0,

@@ -2,7 +2,7 @@
 
 use crate::ops::{
     exp::exp,
-    kernel::{PANEL, Panels, Strided, Target, multiply, panels_of, tiles_of},
+    kernel::{Panels, Shape, Strided, Target, multiply, panels_of, tiles_of},
 };
 
 /// Queries handled together: beyond the diagonal of a block nothing is computed.
@@ -122,7 +122,7 @@ impl Unit {
                     };
                     let values = Panels {
                         entries: &values,
-                        stride: self.seen() * PANEL,
+                        stride: self.seen() * Shape::here().panel,
                     };
                     multiply(block.count, block.seen, &space.tiles, values, &mut target);
                 }
@@ -145,7 +145,7 @@ impl Unit {
         );
         let key_rows = Panels {
             entries: &key_rows,
-            stride: self.seen() * PANEL,
+            stride: self.seen() * Shape::here().panel,
         };
         let mut space = Space::default();
         let mut slopes = Slopes {

@@ -17,7 +17,11 @@ use upliftmem_bench::{
 };
 use upliftmem_engine::Strategy;
 
-use crate::{config::Config, context::open_embedder, output::Output};
+use crate::{
+    config::{Config, ScorerKind},
+    context::open_embedder,
+    output::Output,
+};
 
 /// The benchmarks that have an agent.
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -166,7 +170,10 @@ async fn open(
     bench.runs = arguments.runs;
     bench.seed = arguments.seed;
     bench.writes = arguments.writing;
-    bench.compact = config.scorer.compact()?;
+    if config.scorer.kind != ScorerKind::Compact {
+        bail!("scorer.kind: the paper's evaluation runs with the compact scorer here; set it to \"compact\"");
+    }
+    bench.compact = config.scorer.compact();
     bench.engine.acquisition = config.acquisition.clone();
     bench.engine.training = config.training.clone();
     bench.engine.retrieval.candidates = config.retrieval.candidates;

@@ -139,7 +139,7 @@ impl PhaseClock {
             Progress::Step { what, .. } if what == "probes" => "planning probes",
             Progress::Step { .. } => "choosing sets",
             Progress::Executed(_) => "executing",
-            Progress::Updated { .. } => "learning",
+            Progress::Learning { .. } | Progress::Updated { .. } => "learning",
             Progress::Stream { .. } => "recording",
         };
         let now = Instant::now();
