@@ -33,7 +33,7 @@ pub use losses::{
 pub use network::{AdamSettings, NetworkModel, NetworkScorer, NetworkSettings};
 pub use scorer::{Ask, MemoryInput, ScorerVersion, Scores, SetScorer, TaskInput, TaskScorer};
 pub use trainer::{
-    Corpus, HeldOut, HeldOutReport, MemberReport, Progress, Question, ResidualDecision, ResidualScorer,
-    ResidualUpdate, SizeError, Stage, TrainableModel, Trainer, TrainerSettings, TrainingData, Update,
-    UpdateReport, calibration_scale, fold, train_residual,
+    Corpus, HeldOut, HeldOutReport, Keeper, MemberReport, Midway, Progress, Question, ResidualDecision,
+    ResidualScorer, ResidualUpdate, SizeError, Stage, TrainableModel, Trainer, TrainerSettings, TrainingData,
+    Update, UpdateReport, calibration_scale, fold, train_residual,
 };

@@ -57,10 +57,10 @@ pub struct Ranking {
 pub struct LearningReport {
     /// The base without an adapter.
     pub before: Ranking,
-    /// With the trained adapter.
-    pub after: Ranking,
+    /// With the trained adapter, if one was trained.
+    pub after: Option<Ranking>,
     /// Mean losses of the last epoch.
-    pub losses: LossParts,
+    pub losses: Option<LossParts>,
     /// Labels learned from.
     pub labels: usize,
 }
@@ -103,7 +103,7 @@ impl Texts {
     }
 }
 
-/// Trains an adapter. `tokens` is told how many tokens have been read; `progress` is told every epoch.
+/// Trains an adapter; with no epochs, only ranks with the base. `tokens` is told how many tokens have been read; `progress` is told every epoch.
 pub fn learn(
     base: &Arc<LmBase>,
     plan: &LearningPlan,
@@ -121,6 +121,15 @@ pub fn learn(
     let before = LmScorer::new(ScorerVersion(0), Arc::clone(base), None, Calibration::NONE);
     let before = ranking(&before, &texts, &tests)?;
     let model = LmModel::new(Arc::clone(base), plan.seed);
+    if plan.trainer.epochs == 0 {
+        let report = LearningReport {
+            before,
+            after: None,
+            losses: None,
+            labels: 0,
+        };
+        return Ok((report, model));
+    }
     let mut length = 0;
     for example in &labels {
         let members = example
@@ -137,8 +146,8 @@ pub fn learn(
     let after = ranking(update.scorer.as_ref(), &texts, &tests)?;
     let report = LearningReport {
         before,
-        after,
-        losses: update.report.training,
+        after: Some(after),
+        losses: Some(update.report.training),
         labels: labels.len(),
     };
     let model = trainer.into_models().remove(0);

@@ -312,3 +312,43 @@ fn a_tight_budget_goes_to_the_best_parent_and_the_best_memories() {
     assert_eq!(result.depths[1].scored, 1);
     assert_eq!(result.best.set, set(&[3, 4]));
 }
+
+#[test]
+fn a_depth_that_was_scored_in_part_competes_and_ends_the_search() {
+    let mut rng = ChaCha8Rng::seed_from_u64(3);
+    let pool = pool_of(4);
+    let space = SearchSpace::new(&pool, Limits::count(3));
+    let mut search = BeamSearch::new(space, BeamSettings::new(2)).unwrap();
+    search.take_values(&[0.1, 0.4, -0.2, 0.3]).unwrap();
+    let count = search.to_score().unwrap().len();
+    let mut values: Vec<Option<f64>> = (0..count).map(|_| Some(rng.random_range(-1.0..0.3))).collect();
+    values[0] = None;
+    values[count - 1] = Some(0.9);
+    let wanted = search.to_score().unwrap()[count - 1].clone();
+    assert!(search.clone().take_scored(&values[1..]).is_err());
+    assert!(
+        search
+            .clone()
+            .take_scored(&[vec![None], vec![Some(f64::NAN); count - 1]].concat())
+            .is_err()
+    );
+    search.take_scored(&values).unwrap();
+    assert_eq!(search.to_score(), None);
+    let result = search.finish();
+    assert_eq!((&result.best.set, result.best.value), (&wanted, 0.9));
+    assert_eq!(
+        (result.end, result.scores),
+        (SearchEnd::Interrupted, 4 + count - 1)
+    );
+    let gains: f64 = result.steps().iter().map(|step| step.gain).sum();
+    assert!((gains - 0.9).abs() < 1e-12);
+
+    // Nothing in time: what earlier depths found stays.
+    let mut search = BeamSearch::new(space, BeamSettings::new(2)).unwrap();
+    search.take_scored(&[None; 4]).unwrap();
+    let result = search.finish();
+    assert_eq!(
+        (result.best.set, result.end),
+        (MemorySet::EMPTY, SearchEnd::Interrupted)
+    );
+}

@@ -1,7 +1,7 @@
 //! An adapter of a language model, trained step by step while a run goes on.
 //!
 //! Every version is a directory: the adapter in the layout of PEFT with its calibration, and beside it the optimiser's state,
-//! so that a run that was stopped goes on to the same bits.
+//! so that a run that was stopped goes on to the same bits. An update that was stopped goes on from its last epoch.
 
 use std::{
     path::{Path, PathBuf},
@@ -10,9 +10,10 @@ use std::{
 };
 
 use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
 use upliftmem_scorer::{
-    Corpus, PathExample, Trainer, ValueExample,
-    checkpoint::{Provenance, checkpoint_directory},
+    Corpus, PathExample, Stage, Trainer, ValueExample,
+    checkpoint::{LmKeeper, Provenance, checkpoint_directory},
     lm::{LmModel, load_adapter, save_adapter},
 };
 
@@ -20,6 +21,7 @@ use super::{LearningTexts, Lesson, Tell, TokensRead};
 use crate::{
     error::{Error, Result},
     scorers::{LmPlan, OpenAdapter},
+    seeds::hexadecimal,
     state::Labelled,
 };
 
@@ -85,21 +87,26 @@ impl AdapterLearning {
         paths.drain(..early);
         let corpus = corpus(lesson.texts);
         let mut report = json!({"labels": values.len(), "paths": paths.len()});
-        let mut scale = 1.0;
+        let scale;
         if !values.is_empty() {
             let first = self.location.is_none() && self.plan.settings.adapter.is_none();
             let total = self.tokens(&corpus, &values)?;
             let counter = self.trainer.models()[0].tokens_read();
             let before = counter.load(Ordering::Relaxed);
+            let (stage, paths) = if first {
+                (Stage::WarmUp, &[][..])
+            } else {
+                (Stage::Joint, &paths[..])
+            };
+            let keeper = LmKeeper::new(
+                self.place.join("update"),
+                Arc::clone(&self.plan.base),
+                update_name(version, &values, paths, &self.plan),
+            );
             let trainer = &mut self.trainer;
             let update = std::thread::scope(|scope| {
-                let work = scope.spawn(|| {
-                    if first {
-                        trainer.warm_up(&corpus, &values, &|_| {})
-                    } else {
-                        trainer.update(&corpus, &values, &paths, &|_| {})
-                    }
-                });
+                let work =
+                    scope.spawn(|| trainer.learn(stage, &corpus, &values, paths, Some(&keeper), &|_| {}));
                 while !work.is_finished() {
                     let done = (counter.load(Ordering::Relaxed) - before).min(total);
                     tell(TokensRead { done, total });
@@ -113,9 +120,11 @@ impl AdapterLearning {
             report["training"] = json!(update.report.training);
             report["held_out"] = json!(update.report.published);
             report["tokens"] = json!(counter.load(Ordering::Relaxed) - before);
+            let open = self.write(version, scale, &report)?;
+            keeper.clear()?;
+            return Ok((open, report));
         }
-        let open = self.write(version, scale, &report)?;
-        Ok((open, report))
+        Ok((self.write(version, 1.0, &report)?, report))
     }
 
     /// A version is announced only after this: whatever is in its place was never announced.
@@ -160,6 +169,12 @@ impl AdapterLearning {
         }
         Ok(total * self.plan.settings.trainer.epochs as u64)
     }
+}
+
+/// Names an update with all that it learns from and how.
+fn update_name(version: u64, values: &[ValueExample], paths: &[PathExample], plan: &LmPlan) -> String {
+    let learned = json!({"version": version, "values": values, "paths": paths, "plan": plan.described()});
+    hexadecimal(&Sha256::digest(learned.to_string().as_bytes()))
 }
 
 fn known(texts: &LearningTexts, label: &upliftmem_core::Observation) -> bool {

@@ -64,6 +64,16 @@ impl LmPlan {
         }
     }
 
+    /// The model.
+    pub const fn base(&self) -> &Arc<LmBase> {
+        &self.base
+    }
+
+    /// What was chosen.
+    pub const fn settings(&self) -> &LmPlanSettings {
+        &self.settings
+    }
+
     pub(crate) fn described(&self) -> Value {
         json!({
             "base": self.settings.base,

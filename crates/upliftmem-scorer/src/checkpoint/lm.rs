@@ -53,21 +53,8 @@ impl Trainer<LmModel> {
     pub fn save(&self, directory: &Path, provenance: &Provenance) -> Result<Manifest, CheckpointError> {
         let mut tensors = Vec::new();
         for (member, model) in self.models.iter().enumerate() {
-            let Some(state) = &model.state else { continue };
-            let all = [&state.moved, &state.optimiser.mean, &state.optimiser.square];
-            for (part, moved) in PARTS.into_iter().zip(all) {
-                for (at, matrix) in moved.matrices.iter().enumerate() {
-                    tensors.push(Tensor::f32(
-                        matrix_name(member, part, at),
-                        vec![matrix.len()],
-                        matrix,
-                    ));
-                }
-                tensors.push(Tensor::f64(
-                    calibration_name(member, part),
-                    vec![2],
-                    &moved.calibration,
-                ));
+            if let Some(state) = &model.state {
+                tensors.extend(state_tensors(&format!("members.{member}"), state));
             }
         }
         let lora = self
@@ -121,7 +108,7 @@ impl Trainer<LmModel> {
             if let Some(steps) = details.steps {
                 let mut state = model.first_state().map_err(wrong)?;
                 state.optimiser.steps = steps;
-                read_state(member, &mut state, &tensors)?;
+                read_state(&format!("members.{member}"), &mut state, &tensors)?;
                 model.state = Some(state);
             }
             models.push(model);
@@ -143,15 +130,34 @@ impl Trainer<LmModel> {
     }
 }
 
-fn matrix_name(member: usize, part: &str, at: usize) -> String {
-    format!("members.{member}.{part}.{at}")
+fn matrix_name(owner: &str, part: &str, at: usize) -> String {
+    format!("{owner}.{part}.{at}")
 }
 
-fn calibration_name(member: usize, part: &str) -> String {
-    format!("members.{member}.{part}.calibration")
+fn calibration_name(owner: &str, part: &str) -> String {
+    format!("{owner}.{part}.calibration")
 }
 
-fn read_state(member: usize, state: &mut LmState, tensors: &Tensors<'_>) -> Result<(), CheckpointError> {
+/// Parameters and optimiser of one adapter.
+pub(super) fn state_tensors(owner: &str, state: &LmState) -> Vec<Tensor> {
+    let mut tensors = Vec::new();
+    let all = [&state.moved, &state.optimiser.mean, &state.optimiser.square];
+    for (part, moved) in PARTS.into_iter().zip(all) {
+        for (at, matrix) in moved.matrices.iter().enumerate() {
+            let name = matrix_name(owner, part, at);
+            tensors.push(Tensor::f32(name, vec![matrix.len()], matrix));
+        }
+        let name = calibration_name(owner, part);
+        tensors.push(Tensor::f64(name, vec![2], &moved.calibration));
+    }
+    tensors
+}
+
+pub(super) fn read_state(
+    owner: &str,
+    state: &mut LmState,
+    tensors: &Tensors<'_>,
+) -> Result<(), CheckpointError> {
     let all: [&mut Moved; 3] = [
         &mut state.moved,
         &mut state.optimiser.mean,
@@ -159,9 +165,9 @@ fn read_state(member: usize, state: &mut LmState, tensors: &Tensors<'_>) -> Resu
     ];
     for (part, moved) in PARTS.into_iter().zip(all) {
         for (at, matrix) in moved.matrices.iter_mut().enumerate() {
-            *matrix = tensors.f32(&matrix_name(member, part, at), &[matrix.len()])?;
+            *matrix = tensors.f32(&matrix_name(owner, part, at), &[matrix.len()])?;
         }
-        let calibration = tensors.f64(&calibration_name(member, part), &[2])?;
+        let calibration = tensors.f64(&calibration_name(owner, part), &[2])?;
         moved.calibration.copy_from_slice(&calibration);
     }
     Ok(())

@@ -10,6 +10,8 @@ mod files;
 #[cfg(feature = "lm")]
 mod lm;
 mod manifest;
+#[cfg(feature = "lm")]
+mod midway;
 mod network;
 
 pub use compact::LoadedCompact;
@@ -17,6 +19,8 @@ pub use error::CheckpointError;
 #[cfg(feature = "lm")]
 pub use lm::LoadedLm;
 pub use manifest::{CheckpointKind, Manifest};
+#[cfg(feature = "lm")]
+pub use midway::LmKeeper;
 pub use network::LoadedNetwork;
 
 use std::path::{Path, PathBuf};

@@ -49,6 +49,35 @@ pub struct MemberReport {
     pub gradient_norm: f64,
 }
 
+/// Where a member stands after an epoch: enough to go on as if it had never stopped.
+#[derive(Debug, Clone)]
+pub struct Midway<K> {
+    /// What became of it so far.
+    pub(crate) report: MemberReport,
+    /// How far its randomness is.
+    pub(crate) words: u128,
+    /// Parameters and optimiser now.
+    pub(crate) now: K,
+    /// Those of the best epoch, if one is known to be best.
+    pub(crate) best: Option<K>,
+}
+
+impl<K> Midway<K> {
+    /// Epochs that are done.
+    pub fn epochs(&self) -> usize {
+        self.report.epochs
+    }
+}
+
+/// Keeps where an update stands after every epoch.
+pub trait Keeper<K>: Sync {
+    /// Where a member of the same update stood when it was stopped.
+    fn load(&self, member: usize) -> Result<Option<Midway<K>>>;
+
+    /// Keeps where a member stands.
+    fn save(&self, member: usize, midway: &Midway<&K>) -> Result<()>;
+}
+
 /// What all members share.
 pub(super) struct Plan<'a> {
     pub(super) settings: &'a TrainerSettings,
@@ -70,18 +99,29 @@ pub(super) struct Share<'a> {
 }
 
 impl Plan<'_> {
-    /// Trains one member on its share.
-    pub(super) fn train<M: TrainableModel>(&self, model: &mut M, share: &Share<'_>) -> Result<MemberReport> {
+    /// Trains one member on its share, from where it was stopped if it was.
+    pub(super) fn train<M: TrainableModel>(
+        &self,
+        model: &mut M,
+        share: &Share<'_>,
+        keeper: Option<&dyn Keeper<M::Kept>>,
+    ) -> Result<MemberReport> {
         let mut rng = ChaCha8Rng::seed_from_u64(self.seed);
         rng.set_stream(share.member as u64);
-        model.begin(
-            &TrainingData {
-                corpus: self.corpus,
-                values: &share.values,
-                paths: &share.paths,
-            },
-            self.anew,
-        )?;
+        let midway = match keeper {
+            Some(keeper) => keeper.load(share.member)?,
+            None => None,
+        };
+        if midway.is_none() {
+            model.begin(
+                &TrainingData {
+                    corpus: self.corpus,
+                    values: &share.values,
+                    paths: &share.paths,
+                },
+                self.anew,
+            )?;
+        }
         let mut report = MemberReport {
             labels: share.values.len(),
             held_out_labels: share.held_out.len(),
@@ -96,12 +136,19 @@ impl Plan<'_> {
         }
         let check = self.held_out_check(share)?;
         let mut best = None;
-        if let Some(check) = &check {
+        if let Some(midway) = midway {
+            rng.set_word_pos(midway.words);
+            model.restore(midway.now);
+            (report, best) = (midway.report, midway.best);
+        } else if let Some(check) = &check {
             report.held_out.push(self.value_loss(model, check)?);
             best = Some(model.keep());
         }
         let items = items(self.settings, share);
-        for epoch in 1..=self.settings.epochs {
+        for epoch in report.epochs + 1..=self.settings.epochs {
+            if epoch - 1 - report.best_epoch >= self.settings.patience {
+                break;
+            }
             let batches = batches(self.settings, &items, &mut rng);
             self.epoch(model, share, &batches, epoch, &mut rng, &mut report)?;
             report.epochs = epoch;
@@ -124,8 +171,14 @@ impl Plan<'_> {
                 training: report.training,
                 held_out: report.held_out.last().copied(),
             });
-            if epoch - report.best_epoch >= self.settings.patience {
-                break;
+            if let Some(keeper) = keeper {
+                let midway = Midway {
+                    report: report.clone(),
+                    words: rng.get_word_pos(),
+                    now: &model.keep(),
+                    best: best.as_ref(),
+                };
+                keeper.save(share.member, &midway)?;
             }
         }
         if let Some(best) = best {

@@ -18,7 +18,7 @@ mod update;
 pub use corpus::Corpus;
 pub use data::TrainingData;
 pub use folds::fold;
-pub use member::{MemberReport, Progress};
+pub use member::{Keeper, MemberReport, Midway, Progress};
 pub use model::{Question, TrainableModel};
 pub use report::{HeldOut, HeldOutReport, SizeError, calibration_scale};
 pub use residual::{ResidualDecision, ResidualScorer, ResidualUpdate, train_residual};

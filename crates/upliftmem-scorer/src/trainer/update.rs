@@ -11,7 +11,7 @@ use super::{
     calibration_scale,
     data::questions,
     folds::fold,
-    member::{Plan, Share},
+    member::{Keeper, Plan, Share},
 };
 use crate::{
     Ensemble, ScorerVersion, SetScorer,
@@ -120,7 +120,7 @@ impl<M: TrainableModel> Trainer<M> {
         values: &[ValueExample],
         progress: &(dyn Fn(Progress) + Sync),
     ) -> Result<Update<M::Scorer>> {
-        self.run(Stage::WarmUp, corpus, values, &[], progress)
+        self.learn(Stage::WarmUp, corpus, values, &[], None, progress)
     }
 
     /// Joint training on all labels and on the latest paths; paths of earlier updates must not be given again.
@@ -132,20 +132,22 @@ impl<M: TrainableModel> Trainer<M> {
         latest_paths: &[PathExample],
         progress: &(dyn Fn(Progress) + Sync),
     ) -> Result<Update<M::Scorer>> {
-        self.run(Stage::Joint, corpus, values, latest_paths, progress)
+        self.learn(Stage::Joint, corpus, values, latest_paths, None, progress)
     }
 
-    /// If anything fails, no model and no version has changed.
-    fn run(
+    /// Either of them; an update that was stopped goes on from the last epoch that `keeper` has of it. If anything fails, no
+    /// model and no version has changed.
+    pub fn learn(
         &mut self,
         stage: Stage,
         corpus: &Corpus,
         values: &[ValueExample],
         paths: &[PathExample],
+        keeper: Option<&dyn Keeper<M::Kept>>,
         progress: &(dyn Fn(Progress) + Sync),
     ) -> Result<Update<M::Scorer>> {
         let before: Vec<M::Kept> = self.models.iter().map(TrainableModel::keep).collect();
-        let result = self.attempt(stage, corpus, values, paths, progress);
+        let result = self.attempt(stage, corpus, values, paths, keeper, progress);
         if result.is_err() {
             for (model, kept) in self.models.iter_mut().zip(before) {
                 model.restore(kept);
@@ -160,6 +162,7 @@ impl<M: TrainableModel> Trainer<M> {
         corpus: &Corpus,
         values: &[ValueExample],
         paths: &[PathExample],
+        keeper: Option<&dyn Keeper<M::Kept>>,
         progress: &(dyn Fn(Progress) + Sync),
     ) -> Result<Update<M::Scorer>> {
         // What is wrong with the data is found before time is spent on training.
@@ -186,7 +189,7 @@ impl<M: TrainableModel> Trainer<M> {
             .enumerate()
             .map(|(member, model)| {
                 let share = share(member, folds, values, paths);
-                let report = plan.train(model, &share)?;
+                let report = plan.train(model, &share, keeper)?;
                 Ok((report, predictions(model, corpus, values, member, folds)?))
             })
             .collect::<Result<_>>()?;

@@ -1,6 +1,6 @@
 //! A quick scorer searches, the language model decides.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use upliftmem_core::{MemorySet, ScoredSet};
 use upliftmem_scorer::{
@@ -9,10 +9,6 @@ use upliftmem_scorer::{
 };
 
 use crate::world::{Texts, scorer, settings};
-
-fn quick() -> Arc<dyn SetScorer> {
-    CompactLearner::new(CompactSettings::default()).unwrap().publish()
-}
 
 #[test]
 fn the_language_model_has_the_last_word_on_what_it_read() {
@@ -34,15 +30,10 @@ fn the_language_model_has_the_last_word_on_what_it_read() {
         })
         .collect();
     let cascade = |rescored, budget_ms| {
-        Cascade::new(
-            quick(),
-            Arc::clone(&thorough),
-            CascadeSettings { rescored, budget_ms },
-        )
-        .unwrap()
+        Cascade::new(Arc::clone(&thorough), CascadeSettings { rescored, budget_ms }).unwrap()
     };
     let result = cascade(6, 600_000)
-        .decide(texts.task(), &memories, &found)
+        .decide(texts.task(), &memories, &found, None)
         .unwrap();
     assert_eq!((result.rescored.len(), result.left_out), (6, 0));
     let mut best = (0.0, MemorySet::EMPTY);
@@ -56,14 +47,19 @@ fn the_language_model_has_the_last_word_on_what_it_read() {
     }
     assert_eq!(result.best.set, best.1);
     // No time at all: the quick scorer decides.
-    let hurried = cascade(6, 0).decide(texts.task(), &memories, &found).unwrap();
-    assert_eq!((hurried.rescored.len(), hurried.left_out), (0, 6));
-    assert_eq!(hurried.best.set, sets[sets.len() - 1]);
-    let nothing = cascade(6, 1000).decide(texts.task(), &memories, &[]).unwrap();
+    for (budget_ms, left) in [(0, None), (600_000, Some(Duration::ZERO))] {
+        let hurried = cascade(6, budget_ms)
+            .decide(texts.task(), &memories, &found, left)
+            .unwrap();
+        assert_eq!((hurried.rescored.len(), hurried.left_out), (0, 6));
+        assert_eq!(hurried.best.set, sets[sets.len() - 1]);
+    }
+    let nothing = cascade(6, 1000)
+        .decide(texts.task(), &memories, &[], None)
+        .unwrap();
     assert_eq!(nothing.best.set, MemorySet::EMPTY);
     assert!(
         Cascade::new(
-            quick(),
             Arc::clone(&thorough),
             CascadeSettings {
                 rescored: 0,

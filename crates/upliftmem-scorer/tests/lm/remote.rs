@@ -162,3 +162,22 @@ fn it_tries_again_and_gives_up_with_reasons() {
     .unwrap();
     assert_eq!(margin.values[0], CALIBRATION.value(7.5));
 }
+
+#[test]
+fn time_is_looked_at_between_requests() {
+    let server = serve();
+    let texts = Texts::new();
+    let (sets, memories) = (texts.sets(), texts.memories());
+    let remote = RemoteScorer::new(ScorerVersion(0), quick(score_of(&server)), CALIBRATION).unwrap();
+    let bound = remote.bind_task(texts.task(), &memories);
+    let none = bound.read(&sets, Some(std::time::Instant::now())).unwrap();
+    assert_eq!(
+        none.iter().flatten().count(),
+        1,
+        "the empty set alone needs no server"
+    );
+    let all = bound.read(&sets, None).unwrap();
+    for reading in all.into_iter().flatten().filter(|reading| reading.value != 0.0) {
+        assert_eq!(reading.value, CALIBRATION.value(reading.logit_margin));
+    }
+}

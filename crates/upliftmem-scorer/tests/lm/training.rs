@@ -2,9 +2,10 @@
 
 use upliftmem_core::{MemoryId, ReferenceId, TaskId, Uplift, objectives::ValueLabel};
 use upliftmem_scorer::{
-    Ask, Corpus, Embedding, SetScorer, Trainer, TrainerSettings, ValueExample,
-    checkpoint::Provenance,
-    lm::{LmModel, LmSettings, Module},
+    Ask, Corpus, Embedding, Keeper, Midway, Result, ScorerError, SetScorer, Stage, Trainer, TrainerSettings,
+    ValueExample,
+    checkpoint::{LmKeeper, Provenance},
+    lm::{LmModel, LmSettings, LmState, Module},
 };
 
 use crate::world::{base, settings};
@@ -177,4 +178,72 @@ fn training_goes_on_from_disk_as_if_it_had_never_stopped() {
         .unwrap()
         .to_string();
     assert!(error.contains("lm.lora"), "{error}");
+}
+
+/// Keeps two epochs and then stops the update, as a kill would.
+struct Killed(LmKeeper);
+
+impl Keeper<Option<LmState>> for Killed {
+    fn load(&self, member: usize) -> Result<Option<Midway<Option<LmState>>>> {
+        self.0.load(member)
+    }
+
+    fn save(&self, member: usize, midway: &Midway<&Option<LmState>>) -> Result<()> {
+        self.0.save(member, midway)?;
+        if midway.epochs() < 2 {
+            return Ok(());
+        }
+        Err(ScorerError::Numerical {
+            step: "a test",
+            problem: "killed".into(),
+        })
+    }
+}
+
+#[test]
+fn an_update_that_was_stopped_goes_on_from_its_last_epoch() {
+    let (corpus, labels) = labels();
+    let place = tempfile::tempdir().unwrap();
+    // Every fifth task is held out, and the best epoch is gone back to.
+    let plan = TrainerSettings {
+        folds: 3,
+        held_out_min: 1,
+        patience: 2,
+        ..plan()
+    };
+    let trainer = || Trainer::new(plan, vec![LmModel::new(base(settings()), 5)]).unwrap();
+    let keeper = |update: &str| LmKeeper::new(place.path().join("update"), base(settings()), update.into());
+    let run = |trainer: &mut Trainer<LmModel>,
+               keeper: Option<&dyn Keeper<Option<LmState>>>,
+               epochs: &mut Vec<usize>| {
+        let told = std::sync::Mutex::new(Vec::new());
+        let update = trainer.learn(Stage::WarmUp, &corpus, &labels, &[], keeper, &|progress| {
+            told.lock().unwrap().push(progress.epoch);
+        });
+        *epochs = told.into_inner().unwrap();
+        update
+    };
+    let mut epochs = Vec::new();
+    let whole = run(&mut trainer(), None, &mut epochs).unwrap();
+    let all = epochs.clone();
+    assert!(all.len() > 2, "{all:?}");
+    assert!(run(&mut trainer(), Some(&Killed(keeper("one"))), &mut epochs).is_err());
+    let resumed = run(&mut trainer(), Some(&keeper("one")), &mut epochs).unwrap();
+    assert_eq!(epochs, all[2..], "the first two epochs were not learned again");
+    assert_eq!(resumed.report, whole.report);
+    assert_eq!(
+        values(resumed.scorer.as_ref(), &corpus, &labels),
+        values(whole.scorer.as_ref(), &corpus, &labels)
+    );
+    // What is left of another update is not gone on from, nor is a damaged file.
+    run(&mut trainer(), Some(&keeper("another")), &mut epochs).unwrap();
+    assert_eq!(epochs, all);
+    for file in std::fs::read_dir(place.path().join("update")).unwrap() {
+        std::fs::write(file.unwrap().path().join("model.safetensors"), b"x").unwrap();
+    }
+    run(&mut trainer(), Some(&keeper("another")), &mut epochs).unwrap();
+    assert_eq!(epochs, all);
+    keeper("another").clear().unwrap();
+    keeper("another").clear().unwrap();
+    assert!(!place.path().join("update").exists());
 }

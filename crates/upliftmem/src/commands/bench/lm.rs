@@ -210,7 +210,8 @@ pub(super) fn lora(arguments: &LoraArguments, output: Output) -> Result<()> {
             "correlation",
             "sets",
         ]);
-        for (when, ranking) in [("before", &report.before), ("after", &report.after)] {
+        let after = report.after.as_ref().map(|ranking| ("after", ranking));
+        for (when, ranking) in [("before", &report.before)].into_iter().chain(after) {
             table.row(vec![
                 when.to_owned(),
                 format!("{:.3}", ranking.sign_auc),
