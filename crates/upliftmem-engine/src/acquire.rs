@@ -88,6 +88,9 @@ pub fn plan(
     let Some(selection) = settings.strategy.selection() else {
         return ordinary(scorer, &scenes, retrieval, settings, budget, rng);
     };
+    if settings.strategy != Strategy::Random {
+        scorer.prepare()?;
+    }
     let question = match settings.incumbent {
         Incumbent::Sampled if settings.challengers_max == 0 => sampled(&scenes, settings)?,
         _ => current(scorer, &scenes, retrieval, settings, rng.random())?,

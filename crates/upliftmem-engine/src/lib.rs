@@ -6,6 +6,7 @@
 //! tasks, and an [`Embedder`](upliftmem_scorer::embedder::Embedder).
 
 mod acquire;
+mod adapt;
 mod batches;
 mod clock;
 mod error;
@@ -29,6 +30,7 @@ mod trends;
 mod work;
 
 pub use acquire::{Chosen, Plan, Scene, plan};
+pub use adapt::{Adapted, adapt};
 pub use batches::{Bought, Buyer};
 pub use error::{Error, Result};
 pub use evaluate::{Arm, ArmResult, Evaluation, evaluate};

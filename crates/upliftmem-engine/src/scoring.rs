@@ -31,6 +31,11 @@ pub trait BelievingScorer: SetScorer {
     /// Which scorer, without its version.
     fn name(&self) -> &'static str;
 
+    /// Makes the belief if there is work to it: before many threads ask for it at once.
+    fn prepare(&self) -> Result<()> {
+        Ok(())
+    }
+
     /// The belief about many sets of many tasks at once.
     fn feature_map(&self, items: &[TaskSets<'_>], dimension_max: usize) -> Result<FeatureMap>;
 

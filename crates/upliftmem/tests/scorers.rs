@@ -131,7 +131,19 @@ fn a_language_model_is_trained_searched_probed_and_compared_with() {
         (value(&configured) - value(&by_flags)).abs() < 1e-6,
         "{configured} {by_flags}"
     );
-    // Another run name is another run; the same with another rank is refused.
+    // Labels alone make a further adapter, which search takes over.
+    let adapted = json(&run(&["--json", "train", "--labels-only"]));
+    assert_eq!(adapted["version"], 1);
+    let again = json(&run(&["--json", "train", "--labels-only"]));
+    assert_eq!(again["version"], 2);
+    assert!(
+        Path::new(again["location"].as_str().unwrap())
+            .join("adapter_config.json")
+            .is_file()
+    );
+    let moved = json(&run(&["score", "-q", "--scorer", "configured", "sets.jsonl"]));
+    assert_ne!(moved["value"], configured["value"]);
+    // The same run with another rank is refused.
     let error = fails(
         place,
         1,

@@ -65,6 +65,16 @@ impl std::fmt::Debug for ScorerPlan {
 }
 
 impl ScorerPlan {
+    /// Which scorer, without its version.
+    pub(crate) const fn name(&self) -> &'static str {
+        match self {
+            Self::Compact(_) => "compact",
+            Self::Lm(_) => "lm",
+            Self::Cascade(..) => "cascade",
+            Self::Remote(_) => "remote",
+        }
+    }
+
     /// All that a run must not change.
     pub(crate) fn described(&self) -> Value {
         match self {
@@ -101,10 +111,8 @@ impl ScorerPlan {
     pub(crate) fn version_name(&self, adapter: Option<&OpenAdapter>) -> String {
         let adapter = adapter.map_or("base", |adapter| adapter.digest.as_str());
         match self {
-            Self::Compact(_) => "compact".into(),
-            Self::Lm(_) => format!("lm:{adapter}"),
-            Self::Cascade(..) => format!("cascade:{adapter}"),
-            Self::Remote(_) => "remote".into(),
+            Self::Compact(_) | Self::Remote(_) => self.name().into(),
+            Self::Lm(_) | Self::Cascade(..) => format!("{}:{adapter}", self.name()),
         }
     }
 }

@@ -83,14 +83,14 @@ impl ReadingScorer {
         }
     }
 
+    /// Nobody waits for whoever makes it: a thread that waits may be the one that is needed. Two that make it make the same.
     fn layer(&self) -> Result<Arc<LastLayer>> {
-        let mut layer = self.layer.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(layer) = layer.as_ref() {
+        let known = || self.layer.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(layer) = known().as_ref() {
             return Ok(Arc::clone(layer));
         }
         let made = Arc::new(LastLayer::fit(self.ground.dimension, &self.seen_labels()?)?);
-        *layer = Some(Arc::clone(&made));
-        Ok(made)
+        Ok(Arc::clone(known().get_or_insert(made)))
     }
 
     fn seen_labels(&self) -> Result<Vec<SeenLabel>> {
@@ -269,6 +269,10 @@ fn normal(rng: &mut ChaCha8Rng) -> f64 {
 impl BelievingScorer for ReadingScorer {
     fn name(&self) -> &'static str {
         self.reader.name()
+    }
+
+    fn prepare(&self) -> Result<()> {
+        self.layer().map(drop)
     }
 
     fn feature_map(&self, items: &[TaskSets<'_>], dimension_max: usize) -> Result<FeatureMap> {

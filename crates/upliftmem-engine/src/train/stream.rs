@@ -56,6 +56,9 @@ impl Running<'_> {
     ) -> Result<Vec<RetrievalPath>> {
         let settings = &self.trainer.settings.retrieval;
         let policy = settings.policy()?;
+        if settings.exploration > 0.0 {
+            self.scorer.prepare()?;
+        }
         counts
             .par_iter()
             .zip(tasks)

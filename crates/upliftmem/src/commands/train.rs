@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 use upliftmem_agent::Executor;
 use upliftmem_core::Task;
 use upliftmem_engine::{
-    Effect, EngineSettings, Error, HelpReport, Pause, RunEnd, Strategy, TrainingReport, help_report,
+    Effect, EngineSettings, Error, HelpReport, Pause, RunEnd, Strategy, TrainingReport, adapt, help_report,
 };
 use upliftmem_store::Error as StoreError;
 
@@ -75,6 +75,10 @@ pub(crate) struct TrainArguments {
     /// Execute nothing here: `upliftmem worker` does it all.
     #[arg(long)]
     workers_only: bool,
+    /// Execute nothing at all: train the language model's adapter on the
+    /// labels there are.
+    #[arg(long, conflicts_with_all = ["tasks", "workers_only", "max_executions", "max_cost", "ablation"])]
+    labels_only: bool,
 }
 
 impl TrainArguments {
@@ -134,6 +138,9 @@ pub(crate) fn tasks_of(config: &Config, file: Option<&PathBuf>, held_out: bool) 
 
 pub(crate) async fn train(mut context: Context, arguments: TrainArguments) -> Result<()> {
     arguments.apply(&mut context.config);
+    if arguments.labels_only {
+        return adapted(&context, &arguments.run).await;
+    }
     let executor = context.executor()?;
     if arguments.workers_only {
         context.config.executor.concurrency = 0;
@@ -157,6 +164,29 @@ pub(crate) async fn train(mut context: Context, arguments: TrainArguments) -> Re
     let report = run.to_the_end().await?;
     show.finish();
     context.output.result(&report, || summary(&report))
+}
+
+/// Trains an adapter on the labels there are; its versions are counted apart from those of runs that execute.
+async fn adapted(context: &Context, run: &str) -> Result<()> {
+    let (plan, labels) = (context.scorer_plan()?, context.labels().await?);
+    let show = Show::new(context.output);
+    let run = format!("{run}-labels");
+    let adapted = adapt(
+        &context.store,
+        &context.scope,
+        &context.texts,
+        (&plan, &run),
+        &labels,
+        &|progress| show.take(progress),
+    )
+    .await?;
+    show.finish();
+    context.output.result(&adapted, || {
+        format!(
+            "version {} of {:?} learned from {} labels\n{}\n`upliftmem search` uses it, and servers take it over",
+            adapted.version, adapted.run, adapted.labels, adapted.location
+        )
+    })
 }
 
 /// How long a process waits before it asks again to lead a run that another leads.
