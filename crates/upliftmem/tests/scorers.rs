@@ -26,14 +26,24 @@ fn json(text: &str) -> Value {
     serde_json::from_str(text.trim()).unwrap()
 }
 
-fn model() -> String {
-    let place = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../upliftmem-scorer/fixtures/lm/qwen3");
-    place.canonicalize().unwrap().display().to_string()
+/// The tiny model with room for the texts of a world: its tokens are hardly more than letters.
+fn model(place: &Path) -> String {
+    let tiny = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../upliftmem-scorer/fixtures/lm/qwen3");
+    let roomy = place.join("model");
+    fs::create_dir_all(&roomy).unwrap();
+    for file in ["model.safetensors", "tokenizer.json"] {
+        fs::copy(tiny.join(file), roomy.join(file)).unwrap();
+    }
+    let mut config: Value = json(&fs::read_to_string(tiny.join("config.json")).unwrap());
+    config["max_position_embeddings"] = json!(8192);
+    fs::write(roomy.join("config.json"), config.to_string()).unwrap();
+    roomy.display().to_string()
 }
 
 /// Appends sections to the configuration of a world, so that the file alone says which scorer it is.
 fn configured(tasks: usize, sections: &str) -> tempfile::TempDir {
     let directory = with_world(tasks);
+    model(directory.path());
     let small = "[retrieval]\ncandidates = 4\nmemories_max = 2\n[acquisition]\nbelief_dimension = 16\n\
                  challengers_max = 2\n[embedder]\nkind = \"hash\"\n";
     fs::write(
@@ -45,9 +55,8 @@ fn configured(tasks: usize, sections: &str) -> tempfile::TempDir {
 }
 
 fn lm_sections(kind: &str) -> String {
-    let model = model();
     format!(
-        "[scorer]\nkind = \"{kind}\"\n[lm]\nmodel = \"{model}\"\nrank = 2\nepochs = 1\npaths_max = 1\nbelief_labels = 20\n\
+        "[scorer]\nkind = \"{kind}\"\n[lm]\nmodel = \"model\"\nrank = 2\nepochs = 1\npaths_max = 1\nbelief_labels = 20\n\
          [cascade]\nbudget_ms = 60000\ndistilled = 10\n"
     )
 }
@@ -115,7 +124,7 @@ fn a_language_model_is_trained_searched_probed_and_compared_with() {
         json!({"task": {"context": "open the chest"}, "memories": [{"id": "a", "text": "take the key"}]});
     fs::write(place.join("sets.jsonl"), line.to_string()).unwrap();
     let configured = json(&run(&["score", "-q", "--scorer", "configured", "sets.jsonl"]));
-    let (model, adapter) = (model(), newest.display().to_string());
+    let (model, adapter) = (model(place), newest.display().to_string());
     let flags = [
         "score",
         "-q",

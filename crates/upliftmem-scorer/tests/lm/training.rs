@@ -204,11 +204,11 @@ impl Keeper<Option<LmState>> for Killed {
 fn an_update_that_was_stopped_goes_on_from_its_last_epoch() {
     let (corpus, labels) = labels();
     let place = tempfile::tempdir().unwrap();
-    // Every fifth task is held out, and the best epoch is gone back to.
+    // Every third task is held out, and the best epoch is gone back to.
     let plan = TrainerSettings {
         folds: 3,
         held_out_min: 1,
-        patience: 2,
+        patience: 4,
         ..plan()
     };
     let trainer = || Trainer::new(plan, vec![LmModel::new(base(settings()), 5)]).unwrap();
