@@ -265,7 +265,6 @@ fn neighbours(
 }
 
 /// The belief about the pool's values and labels, what it leaves out, and deviations where a strategy wants the scorer's own.
-#[expect(clippy::type_complexity, reason = "three answers of one pass")]
 fn believe(
     scorer: &dyn BelievingScorer,
     scenes: &[&Scene],

@@ -243,14 +243,14 @@ fn what_there_is_no_time_for_has_no_value() {
     let (sets, memories) = (texts.sets(), texts.memories());
     let scorer = scorer(settings());
     let bound = scorer.bind(texts.task(), &memories).unwrap();
-    let now = std::time::Instant::now();
+    let now = Instant::now();
     let hurried = bound.score_until(&sets, now).unwrap();
     for (set, value) in sets.iter().zip(hurried) {
         assert_eq!(value, set.is_empty().then_some(0.0));
     }
     let values = bound.score(&sets, Ask::VALUES).unwrap().values;
     let patient = bound
-        .score_until(&sets, now + std::time::Duration::from_secs(3_600))
+        .score_until(&sets, now + Duration::from_secs(3_600))
         .unwrap();
     for (value, expected) in patient.into_iter().zip(values) {
         assert!((value.unwrap() - expected).abs() < 1e-4);
