@@ -297,8 +297,12 @@ impl Scorer {
         let set: MemorySet = memories.iter().map(|memory| memory.id).collect();
         let names = line.memories.iter().map(|memory| memory.id.as_str()).collect();
         let read = match self {
-            Self::Lm(scorer) => scorer.bind_task(task, &memories).read(&[set.clone()], None)?,
-            Self::Remote(scorer) => scorer.bind_task(task, &memories).read(&[set.clone()], None)?,
+            Self::Lm(scorer) => scorer
+                .bind_task(task, &memories)
+                .read(std::slice::from_ref(&set), None)?,
+            Self::Remote(scorer) => scorer
+                .bind_task(task, &memories)
+                .read(std::slice::from_ref(&set), None)?,
             Self::Other(..) => Vec::new(),
         };
         let (value, logit_margin, found) = match (self, read.into_iter().next().flatten()) {
