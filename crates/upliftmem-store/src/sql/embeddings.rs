@@ -16,12 +16,7 @@ use crate::{
 const POSTGRES_INDEX_DIMENSION_MAX: u32 = 2_000;
 
 /// Columns of [`read`].
-pub(crate) const fn selected(dialect: Dialect) -> &'static str {
-    match dialect {
-        Dialect::Sqlite => "g.name, g.dimension, g.digest, e.vector",
-        Dialect::Postgres => "g.name, g.dimension, g.digest, e.vector::text",
-    }
-}
+pub(crate) const COLUMNS: &str = "g.name, g.dimension, g.digest, e.vector";
 
 /// The embedding whose columns start at `at`.
 pub(crate) fn read(row: &mut Row, at: usize) -> Result<Option<Embedding>> {
@@ -38,47 +33,27 @@ pub(crate) fn read(row: &mut Row, at: usize) -> Result<Option<Embedding>> {
 
 /// The numbers of a vector's column.
 pub(crate) fn vector(row: &mut Row, column: usize) -> Result<Vec<f32>> {
-    match row.take(column) {
-        Value::Bytes(bytes) => from_bytes(&bytes),
-        Value::Text(text) => {
-            serde_json::from_str(&text).map_err(|error| Error::Corrupt(format!("an embedding: {error}")))
-        }
-        other => Err(Error::Corrupt(format!("an embedding is {other:?}"))),
-    }
+    from_bytes(&row.bytes(column)?)
 }
 
-/// A vector as the database takes it.
-pub(crate) fn value(dialect: Dialect, vector: &[f32]) -> Value {
-    match dialect {
-        Dialect::Sqlite => to_bytes(vector).into(),
-        Dialect::Postgres => {
-            let numbers: Vec<String> = vector.iter().map(ToString::to_string).collect();
-            format!("[{}]", numbers.join(",")).into()
-        }
-    }
+/// A vector as a value of a statement.
+pub(crate) fn value(vector: &[f32]) -> Value {
+    to_bytes(vector).into()
 }
 
 /// Stores a memory's vector.
 pub(crate) fn put(sql: &mut dyn Sql, scope: i64, memory: i64, generation: i64, vector: &[f32]) -> Result<()> {
-    let cast = if sql.dialect() == Dialect::Postgres {
-        "::text::vector"
-    } else {
-        ""
-    };
-    let statement = format!(
-        "INSERT INTO embeddings (scope, memory, generation, dimension, vector) VALUES ($1, $2, $3, $4, $5{cast})
-         ON CONFLICT (scope, memory, generation) DO UPDATE SET vector = excluded.vector"
-    );
+    let statement = "INSERT INTO embeddings (scope, memory, generation, dimension, vector) VALUES ($1, $2, $3, $4, $5)
+         ON CONFLICT (scope, memory, generation) DO UPDATE SET vector = excluded.vector";
     let dimension = i64::try_from(vector.len()).unwrap_or(i64::MAX);
-    let vector = value(sql.dialect(), vector);
     sql.execute(
-        &statement,
+        statement,
         &[
             scope.into(),
             memory.into(),
             generation.into(),
             dimension.into(),
-            vector,
+            value(vector),
         ],
     )?;
     Ok(())

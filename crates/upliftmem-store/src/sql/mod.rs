@@ -252,8 +252,8 @@ pub(crate) trait Backend: Send + Sync + 'static {
         work: impl FnOnce(&mut dyn Sql) -> Result<T> + Send + 'static,
     ) -> impl Future<Output = Result<T>> + Send;
 
-    /// The in-process indexes, for a database that does not search by itself.
-    fn indexes(&self) -> Option<ScopeIndexes>;
+    /// The indexes in this process, with the scopes that they are for.
+    fn indexes(&self) -> ScopeIndexes;
 
     /// Takes a lock that one process has at a time, if nobody has it.
     fn hold(&self, name: String) -> impl Future<Output = Result<Option<Held>>> + Send;

@@ -16,15 +16,15 @@ use crate::{
 
 /// Each order is read to this multiple of what is asked for, so that fusion has something to agree about.
 const FUSION_DEPTH: usize = 2;
+/// The graph knows no ids: so many more are read, and those that are equally near at the cut are taken in order.
+const TIES_READ: usize = 16;
 /// Up to so many memories both orders are found sooner than a second thread wakes up.
 const ALONE_MAX: u64 = 2_000;
-/// Scopes of PostgreSQL with at most so many memories are searched exactly.
-const POSTGRES_EXACT_MAX: u64 = 10_000;
 
 /// The best candidates of a scope.
 pub(crate) fn recall(
     sql: &mut dyn Sql,
-    indexes: Option<&ScopeIndexes>,
+    indexes: &ScopeIndexes,
     scope: &Scope,
     now: Timestamp,
     query: &RecallQuery,
@@ -33,6 +33,7 @@ pub(crate) fn recall(
         return Ok(Recall::default());
     };
     let n = query.candidates;
+    let indexes = indexes.take(row.memories).then_some(indexes);
     let question = Question {
         row: &row,
         query,
@@ -222,9 +223,6 @@ fn nearest_by_index(
     now: Timestamp,
     n: usize,
 ) -> Result<Vec<Hit>> {
-    if row.memories <= POSTGRES_EXACT_MAX {
-        return Ok(Vec::new());
-    }
     let dimension = vector.len();
     sql.script(&format!(
         "SET LOCAL hnsw.iterative_scan = strict_order; SET LOCAL hnsw.ef_search = {};
@@ -232,14 +230,16 @@ fn nearest_by_index(
         (4 * n).clamp(40, 1_000)
     ))?;
     let query = format!(
-        "SELECT m.id, m.tokens, e.vector::text FROM embeddings e JOIN memories m ON m.number = e.memory
+        "SELECT m.id, m.tokens, e.vector FROM embeddings e JOIN memories m ON m.number = e.memory
          WHERE e.scope = $1 AND e.generation = $2 AND e.dimension = {dimension} AND m.scope = $1
            AND m.status = 'active' AND (m.expires_at IS NULL OR m.expires_at > $3)
-         ORDER BY e.vector::vector({dimension}) <#> $4::text::vector({dimension}) LIMIT {n}"
+         ORDER BY e.vector::vector({dimension}) <#> $4::vector LIMIT {}",
+        n + TIES_READ
     );
-    let found = ranked(sql, &query, row, generation, vector, now);
+    let mut found = ranked(sql, &query, row, generation, vector, now)?;
     sql.script("SET LOCAL enable_seqscan = on; SET LOCAL enable_sort = on")?;
-    found
+    found.truncate(n);
+    Ok(found)
 }
 
 /// PostgreSQL: every row of the scope. The sum keeps the planner from the graph index.
@@ -253,10 +253,10 @@ fn nearest_exactly(
 ) -> Result<Vec<Hit>> {
     debug_assert_eq!(sql.dialect(), Dialect::Postgres);
     let query = format!(
-        "SELECT m.id, m.tokens, e.vector::text FROM embeddings e JOIN memories m ON m.number = e.memory
+        "SELECT m.id, m.tokens, e.vector FROM embeddings e JOIN memories m ON m.number = e.memory
          WHERE e.scope = $1 AND e.generation = $2 AND m.scope = $1
            AND m.status = 'active' AND (m.expires_at IS NULL OR m.expires_at > $3)
-         ORDER BY (e.vector <#> $4::text::vector) + 0, m.id LIMIT {n}"
+         ORDER BY (e.vector <#> $4::vector) + 0, m.id LIMIT {n}"
     );
     ranked(sql, &query, row, generation, vector, now)
 }
@@ -274,7 +274,7 @@ fn ranked(
         row.number.into(),
         generation.into(),
         now.into(),
-        embeddings::value(sql.dialect(), vector),
+        embeddings::value(vector),
     ];
     let mut hits = Vec::new();
     sql.each(query, &values, &mut |mut row| {

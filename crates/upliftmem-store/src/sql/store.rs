@@ -214,15 +214,13 @@ impl<B: Backend> Store for SqlStore<B> {
         query.check(&self.limits)?;
         let indexes = self.backend.indexes();
         self.read(scope, move |sql, scope| {
-            recall::recall(sql, indexes.as_ref(), scope, now, &query)
+            recall::recall(sql, &indexes, scope, now, &query)
         })
         .await
     }
 
     async fn unindexed(&self, scope: &Scope) -> Result<u64> {
-        let Some(indexes) = self.backend.indexes() else {
-            return Ok(0);
-        };
+        let indexes = self.backend.indexes();
         let row = self
             .read(scope, move |sql, scope| scopes::find(sql, scope))
             .await?;

@@ -60,6 +60,15 @@ impl PostgresSchema {
         open_postgres(self.place(), limits()).await.unwrap()
     }
 
+    /// Opens it with every scope searched by the server, as large ones are.
+    pub(crate) async fn open_searched_by_server(&self) -> TestStore {
+        let place = PostgresPlace {
+            in_process_max: 0,
+            ..self.place()
+        };
+        open_postgres(place, limits()).await.unwrap()
+    }
+
     /// Runs statements as an operator would.
     pub(crate) fn operate(&self, statements: String) {
         let url = self.0.url.clone();
