@@ -56,7 +56,7 @@ impl PostgresPlace {
             url: url.into(),
             schema: "public".into(),
             connections_max: 8,
-            in_process_max: 16_384,
+            in_process_max: 131_072,
         }
     }
 }
@@ -150,7 +150,10 @@ impl Pool {
             .map_err(|error| Error::Unavailable(connection::message(&error)))?;
         // Our questions take milliseconds; compiling one takes hundreds.
         client
-            .batch_execute(&format!("SET search_path = {}, public; SET jit = off", self.schema))
+            .batch_execute(&format!(
+                "SET search_path = {}, public; SET jit = off",
+                self.schema
+            ))
             .map_err(connection::error)?;
         Ok(Connection {
             client,

@@ -43,7 +43,8 @@ pub(crate) fn value(vector: &[f32]) -> Value {
 
 /// Stores a memory's vector.
 pub(crate) fn put(sql: &mut dyn Sql, scope: i64, memory: i64, generation: i64, vector: &[f32]) -> Result<()> {
-    let statement = "INSERT INTO embeddings (scope, memory, generation, dimension, vector) VALUES ($1, $2, $3, $4, $5)
+    let statement =
+        "INSERT INTO embeddings (scope, memory, generation, dimension, vector) VALUES ($1, $2, $3, $4, $5)
          ON CONFLICT (scope, memory, generation) DO UPDATE SET vector = excluded.vector";
     let dimension = i64::try_from(vector.len()).unwrap_or(i64::MAX);
     sql.execute(

@@ -227,7 +227,7 @@ fn nearest_by_index(
     sql.script(&format!(
         "SET LOCAL hnsw.iterative_scan = strict_order; SET LOCAL hnsw.ef_search = {};
          SET LOCAL hnsw.max_scan_tuples = 100000; SET LOCAL enable_seqscan = off; SET LOCAL enable_sort = off",
-        (4 * n).clamp(40, 1_000)
+        (8 * n).clamp(40, 1_000)
     ))?;
     let query = format!(
         "SELECT m.id, m.tokens, e.vector FROM embeddings e JOIN memories m ON m.number = e.memory

@@ -177,11 +177,11 @@ pub(crate) fn search(
             collection,
         });
     }
-    let chosen = lexical::choose(known);
+    let chosen = lexical::choose(known.clone());
     if chosen.is_empty() {
         return Ok(WordSearch::Found(Vec::new()));
     }
-    let postings = postgres_postings(sql, scope.number, &chosen, now)?;
+    let postings = postgres_postings(sql, scope.number, &chosen, &known, now)?;
     Ok(WordSearch::Found(lexical::rank(postings, collection, n)))
 }
 
@@ -213,17 +213,23 @@ fn changes(sql: &mut dyn Sql, scope: i64, since: i64, each: &mut dyn FnMut(WordR
     })
 }
 
+/// The memories that have one of the chosen words, with what they have of all known ones.
 fn postgres_postings(
     sql: &mut dyn Sql,
     scope: i64,
     chosen: &[(String, u64)],
+    known: &[(String, u64)],
     now: Timestamp,
 ) -> Result<Vec<Posting>> {
-    let having: BTreeMap<String, u64> = chosen
+    let spelled = |word: &str| format!("{scope}_{word}");
+    let having: BTreeMap<String, u64> = known
         .iter()
-        .map(|(word, having)| (format!("{scope}_{word}"), *having))
+        .map(|(word, having)| (spelled(word), *having))
         .collect();
-    let terms: Vec<String> = having.keys().map(|term| format!("'{term}'")).collect();
+    let terms: Vec<String> = chosen
+        .iter()
+        .map(|(word, _)| format!("'{}'", spelled(word)))
+        .collect();
     // The words stand in a selection of their own, or they are parsed again for every row. Counting them is done here:
     // `unnest` takes tens of microseconds a memory.
     let query = "SELECT id, tokens, words, lexemes FROM memories
