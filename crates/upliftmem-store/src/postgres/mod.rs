@@ -5,6 +5,7 @@
 
 mod binary;
 mod connection;
+mod graphs;
 mod signals;
 mod tls;
 
@@ -18,7 +19,7 @@ use sha2::{Digest, Sha256};
 use tokio::sync::Semaphore;
 
 pub(crate) use self::binary::lexemes;
-use self::{connection::Transaction, signals::Signals, tls::Connector};
+use self::{connection::Transaction, graphs::GraphBuilder, signals::Signals, tls::Connector};
 use crate::{
     Store, StoreLimits, Timestamp, Topic, Watch,
     error::{Error, Result},
@@ -26,6 +27,7 @@ use crate::{
     leadership::Held,
     sql::{
         Backend, Sql,
+        graphs::Graph,
         migrations::{SCHEMA_VERSION, migrate, version},
         store::SqlStore,
     },
@@ -84,6 +86,7 @@ struct Postgres {
     pool: Arc<Pool>,
     signals: Signals,
     indexes: ScopeIndexes,
+    graphs: GraphBuilder,
 }
 
 struct Pool {
@@ -127,6 +130,7 @@ impl Postgres {
             pool: Arc::new(pool),
             signals: Signals::default(),
             indexes: ScopeIndexes::up_to(place.in_process_max),
+            graphs: GraphBuilder::default(),
         })
     }
 }
@@ -263,6 +267,10 @@ impl Backend for Postgres {
 
     fn indexes(&self) -> ScopeIndexes {
         self.indexes.clone()
+    }
+
+    fn build(&self, graph: Graph) {
+        self.graphs.build(Arc::downgrade(&self.pool), graph);
     }
 
     /// An advisory lock of a session: the server gives it back when the connection ends, for whatever reason.

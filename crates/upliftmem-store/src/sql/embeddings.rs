@@ -3,7 +3,7 @@
 use upliftmem_core::MemoryId;
 
 use super::{
-    Dialect, Row, Sql, Value, id,
+    Row, Sql, Value, id,
     scopes::{self, ScopeRow},
 };
 use crate::{
@@ -11,9 +11,6 @@ use crate::{
     embedding::{from_bytes, to_bytes, unit},
     error::{Error, Result},
 };
-
-/// Largest dimension that pgvector's graph index takes.
-const POSTGRES_INDEX_DIMENSION_MAX: u32 = 2_000;
 
 /// Columns of [`read`].
 pub(crate) const COLUMNS: &str = "g.name, g.dimension, g.digest, e.vector";
@@ -119,24 +116,7 @@ fn number(sql: &mut dyn Sql, scope: i64, given: &EmbedderGeneration) -> Result<i
     let mut row = sql
         .first(statement, &key)?
         .ok_or_else(|| Error::Database("an insertion returned no row".into()))?;
-    if sql.dialect() == Dialect::Postgres && given.dimension <= POSTGRES_INDEX_DIMENSION_MAX {
-        index_of(sql, given.dimension)?;
-    }
     row.int(0)
-}
-
-/// The index over vectors of one length, made when the first comes. A role that does not own the tables finds it made.
-fn index_of(sql: &mut dyn Sql, dimension: u32) -> Result<()> {
-    let name = format!("embeddings_near_{dimension}");
-    let query = "SELECT 1 FROM pg_indexes WHERE schemaname = current_schema() AND indexname::text = $1";
-    if sql.first(query, &[name.as_str().into()])?.is_some() {
-        return Ok(());
-    }
-    sql.script(&format!(
-        "SELECT pg_advisory_xact_lock(129126427878005);
-         CREATE INDEX IF NOT EXISTS {name} ON embeddings
-         USING hnsw ((vector::vector({dimension})) vector_ip_ops) WHERE dimension = {dimension}"
-    ))
 }
 
 /// The generation that the scope searches, and the one it is being moved to.
