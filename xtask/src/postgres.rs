@@ -71,8 +71,7 @@ pub(crate) fn soak_store() -> Result<()> {
         &format!("UPLIFTMEM_SOAK_KILLS={kills}"),
         "cargo",
         "test",
-        "-p",
-        "upliftmem-store",
+        "--workspace",
     ];
     let command: Vec<String> = command
         .into_iter()
@@ -87,7 +86,7 @@ pub(crate) fn soak() -> Result<()> {
     let rounds = std::env::var("UPLIFTMEM_FAULT_ROUNDS").unwrap_or_else(|_| "50".into());
     let postgres = start()?;
     let status = Command::new("cargo")
-        .args(["test", "-p", "upliftmem", "--test", "faults", "--", "--nocapture"])
+        .args(["test", "--workspace", "--test", "faults", "--", "--nocapture"])
         .env("UPLIFTMEM_TEST_POSTGRES", &postgres.url)
         .env("UPLIFTMEM_TEST_POSTGRES_RESTART", postgres.restart())
         .env("UPLIFTMEM_FAULT_ROUNDS", rounds)

@@ -5,7 +5,8 @@
 //! wrote (else all vectors are made), `UPLIFTMEM_BENCH_DUMP` a folder that gets vectors and queries for `peers.py`,
 //! and with `UPLIFTMEM_TEST_POSTGRES` the PostgreSQL store is measured up to `UPLIFTMEM_BENCH_POSTGRES_MAX` (10000)
 //! memories. `UPLIFTMEM_BENCH_FOLDER` keeps the SQLite stores, which a later run then finds written and built; the kind `build`
-//! does nothing but that. `UPLIFTMEM_BENCH_KINDS` (recall,writes) and `UPLIFTMEM_BENCH_STORES` (sqlite,postgres) leave parts out.
+//! does nothing but that. `UPLIFTMEM_BENCH_KINDS` (recall,writes), `UPLIFTMEM_BENCH_STORES` (sqlite,postgres) and
+//! `UPLIFTMEM_BENCH_TEXTS` (clustered,sentences) leave parts out.
 
 #![expect(
     clippy::unwrap_used,
@@ -52,7 +53,8 @@ async fn sqlite(path: &Path) -> Arc<dyn Store> {
         .unwrap()
 }
 
-async fn postgres(name: &str) -> Option<Arc<dyn Store>> {
+/// A store in a schema of its own: where it is, and the store.
+async fn postgres(name: &str) -> Option<(PostgresPlace, Arc<dyn Store>)> {
     if !measured("postgres") {
         return None;
     }
@@ -60,7 +62,10 @@ async fn postgres(name: &str) -> Option<Arc<dyn Store>> {
         schema: format!("bench_{}_{name}", std::process::id()),
         ..PostgresPlace::new(std::env::var("UPLIFTMEM_TEST_POSTGRES").ok()?)
     };
-    Some(open_postgres(place, StoreLimits::default()).await.unwrap())
+    let store = open_postgres(place.clone(), StoreLimits::default())
+        .await
+        .unwrap();
+    Some((place, store))
 }
 
 fn main() {
@@ -85,7 +90,10 @@ fn main() {
         recalls::head();
         for &size in &sizes {
             for kind in [Kind::Clustered, Kind::Sentences] {
-                if kind == Kind::Sentences && data::embedded_sentences().is_none() {
+                let name = format!("{kind:?}").to_lowercase();
+                if !setting("UPLIFTMEM_BENCH_TEXTS", "clustered,sentences").contains(&name)
+                    || kind == Kind::Sentences && data::embedded_sentences().is_none()
+                {
                     continue;
                 }
                 let data = Data::new(kind, size, QUERIES);

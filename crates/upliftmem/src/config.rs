@@ -30,12 +30,14 @@ pub(crate) const FILE_NAME: &str = "upliftmem.toml";
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct StoreConfig {
     pub(crate) location: String,
+    pub(crate) in_process_max: u64,
 }
 
 impl Default for StoreConfig {
     fn default() -> Self {
         Self {
             location: "upliftmem.db".into(),
+            in_process_max: 131_072,
         }
     }
 }

@@ -279,7 +279,11 @@ pub(crate) fn is_postgres(location: &str) -> bool {
 pub(crate) async fn open_store(config: &Config, make: bool) -> Result<Arc<dyn Store>> {
     let location = &config.store.location;
     if is_postgres(location) {
-        return Ok(open_postgres(PostgresPlace::new(location), StoreLimits::default()).await?);
+        let place = PostgresPlace {
+            in_process_max: config.store.in_process_max,
+            ..PostgresPlace::new(location)
+        };
+        return Ok(open_postgres(place, StoreLimits::default()).await?);
     }
     let file = config.directory.join(location);
     if !make && !file.exists() {

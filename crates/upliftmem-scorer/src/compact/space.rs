@@ -19,6 +19,8 @@ use faer::{
     linalg::solvers::{DenseSolveCore, Llt},
 };
 
+use pulp::Simd;
+
 use crate::Embedding;
 
 /// A unit vector of the space, cheap to clone.
@@ -182,14 +184,27 @@ impl Space {
             return Arc::clone(centred);
         };
         let mut sum = vec![0.0; centred.len()];
-        for landmark in &self.landmarks {
-            // Shifted by one, the largest similarity, so that nothing overflows.
-            let weight = ((dot(centred, landmark) - 1.0) / temperature).exp();
-            for (total, value) in sum.iter_mut().zip(landmark.iter()) {
-                *total += weight * value;
-            }
-        }
+        add_near(centred, &self.landmarks, temperature, &mut sum);
         unit(sum)
+    }
+}
+
+/// Adds up landmarks by how near they are.
+#[pulp::with_simd(add_near = pulp::Arch::new())]
+#[inline(always)]
+fn add_near_simd<'a, S: Simd>(
+    simd: S,
+    centred: &'a [f64],
+    landmarks: &'a [Point],
+    temperature: f64,
+    sum: &'a mut [f64],
+) {
+    for landmark in landmarks {
+        // Shifted by one, the largest similarity, so that nothing overflows.
+        let weight = ((dot_simd(simd, centred, landmark) - 1.0) / temperature).exp();
+        for (total, value) in sum.iter_mut().zip(landmark.iter()) {
+            *total += weight * value;
+        }
     }
 }
 
@@ -219,9 +234,10 @@ fn mean(dimension: usize, texts: &[Embedding]) -> Vec<f64> {
     mean
 }
 
-/// The inner product, summed in eight lanes: the same on every machine and fast on all.
-#[inline]
-pub(crate) fn dot(a: &[f64], b: &[f64]) -> f64 {
+/// The inner product, summed in eight lanes with every product rounded: the same on every machine and fast on all.
+#[pulp::with_simd(dot = pulp::Arch::new())]
+#[inline(always)]
+pub(crate) fn dot_simd<'a, S: Simd>(_simd: S, a: &'a [f64], b: &'a [f64]) -> f64 {
     let mut lanes = [0.0; 8];
     let (a_chunks, a_rest) = a.as_chunks::<8>();
     let (b_chunks, b_rest) = b.as_chunks::<8>();

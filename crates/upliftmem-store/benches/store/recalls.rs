@@ -106,13 +106,26 @@ pub(crate) async fn sqlite_recalls(data: &Data) {
 
 pub(crate) async fn postgres_recalls(data: &Data) {
     let name = format!("{:?}_{}", data.kind, data.len()).to_lowercase();
-    let Some(store) = postgres(&name).await else {
+    let Some((place, store)) = postgres(&name).await else {
         return;
     };
     let written = load(&*store, data).await;
+    let start = Instant::now();
+    let query = data.query(0, CANDIDATES, RecallMode::Hybrid);
+    store.recall(&scope(), now(), query).await.unwrap();
+    let first = start.elapsed().as_secs_f64();
+    let built = build(&*store, data).await;
     recalls("PostgreSQL", &*store, data).await;
+    // The same database, searched by its own indexes.
+    let place = PostgresPlace {
+        in_process_max: 0,
+        ..place
+    };
+    let searched = open_postgres(place, StoreLimits::default()).await.unwrap();
+    recalls("PostgreSQL, pgvector and tsvector", &*searched, data).await;
     println!(
-        "\n* PostgreSQL, {:?}, {}: {:.0} memories/s written in batches of 1000, indexes included\n",
+        "\n* PostgreSQL, {:?}, {}: {:.0} memories/s written in batches of 1000, the server's indexes included; first answer \
+         of a process after {first:.1} s, its index built {built:.1} s later\n",
         data.kind,
         data.len(),
         data.len() as f64 / written

@@ -26,7 +26,7 @@ pub(crate) async fn all() {
     if measured("sqlite") {
         measure("SQLite", sqlite(&folder.path().join("bench.db")).await, &data).await;
     }
-    if let Some(store) = postgres("writes").await {
+    if let Some((_, store)) = postgres("writes").await {
         measure("PostgreSQL", store, &data).await;
     }
 }

@@ -41,12 +41,20 @@ pub(super) struct Shared {
 }
 
 /// The indexes of all scopes that were searched since the store was opened.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub(crate) struct ScopeIndexes {
     /// The database's file; graphs are saved beside it.
     database: Option<PathBuf>,
+    /// Larger scopes are searched by the database.
+    memories_max: u64,
     scopes: Arc<Mutex<HashMap<i64, Arc<Shared>>>>,
     questions: Arc<AtomicU64>,
+}
+
+impl Default for ScopeIndexes {
+    fn default() -> Self {
+        Self::up_to(u64::MAX)
+    }
 }
 
 impl ScopeIndexes {
@@ -56,6 +64,21 @@ impl ScopeIndexes {
             database: Some(database),
             ..Self::default()
         }
+    }
+
+    /// Indexes of the scopes that have at most so many memories.
+    pub(crate) fn up_to(memories_max: u64) -> Self {
+        Self {
+            database: None,
+            memories_max,
+            scopes: Arc::default(),
+            questions: Arc::default(),
+        }
+    }
+
+    /// Whether a scope with so many memories is searched here.
+    pub(crate) const fn take(&self, memories: u64) -> bool {
+        memories <= self.memories_max
     }
 
     /// The vectors of a scope as of `version` at least, which the caller read in the same snapshot that `changes` reads.

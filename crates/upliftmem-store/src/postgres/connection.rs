@@ -6,9 +6,10 @@ use postgres::{
     Statement,
     error::SqlState,
     fallible_iterator::FallibleIterator,
-    types::{IsNull, ToSql, Type, private::BytesMut, to_sql_checked},
+    types::{FromSql, IsNull, ToSql, Type, private::BytesMut, to_sql_checked},
 };
 
+use super::binary::{self, Bytes};
 use crate::{
     error::{Error, Result},
     sql::{Dialect, Row, Sql, Value},
@@ -96,6 +97,10 @@ fn value(row: &postgres::Row, column: usize) -> Result<Value> {
         Type::FLOAT8 => row.try_get::<_, Option<f64>>(column).map_err(error)?.into(),
         Type::TEXT | Type::VARCHAR => row.try_get::<_, Option<String>>(column).map_err(error)?.into(),
         Type::BYTEA => row.try_get::<_, Option<Vec<u8>>>(column).map_err(error)?.into(),
+        _ if Bytes::accepts(kind) => {
+            let raw: Option<Bytes> = row.try_get(column).map_err(error)?;
+            raw.map(|Bytes(bytes)| bytes).into()
+        }
         ref other => return Err(Error::Database(format!("column {column} has the type {other}"))),
     })
 }
@@ -111,6 +116,7 @@ impl ToSql for Value {
             Self::Int(value) => value.to_sql_checked(kind, out),
             Self::Real(value) => value.to_sql_checked(kind, out),
             Self::Text(text) => text.to_sql_checked(kind, out),
+            Self::Bytes(bytes) if binary::is_vector(kind) => binary::write(bytes, out),
             Self::Bytes(bytes) => bytes.to_sql_checked(kind, out),
         }
     }

@@ -3,7 +3,9 @@
 //! Writes are ordinary transactions; with the server's default `synchronous_commit = on` one that returned is on
 //! disk. Connections are kept in a small pool and used from blocking threads.
 
+mod binary;
 mod connection;
+mod graphs;
 mod signals;
 mod tls;
 
@@ -16,7 +18,8 @@ use postgres::{Client, IsolationLevel, Statement};
 use sha2::{Digest, Sha256};
 use tokio::sync::Semaphore;
 
-use self::{connection::Transaction, signals::Signals, tls::Connector};
+pub(crate) use self::binary::lexemes;
+use self::{connection::Transaction, graphs::GraphBuilder, signals::Signals, tls::Connector};
 use crate::{
     Store, StoreLimits, Timestamp, Topic, Watch,
     error::{Error, Result},
@@ -24,6 +27,7 @@ use crate::{
     leadership::Held,
     sql::{
         Backend, Sql,
+        graphs::Graph,
         migrations::{SCHEMA_VERSION, migrate, version},
         store::SqlStore,
     },
@@ -42,15 +46,19 @@ pub struct PostgresPlace {
     pub schema: String,
     /// Connections at most; a call that finds all in use waits.
     pub connections_max: usize,
+    /// Scopes of at most so many memories are searched in this process, from a copy of their words and vectors that every
+    /// question brings up to date; larger ones by the server.
+    pub in_process_max: u64,
 }
 
 impl PostgresPlace {
-    /// The usual schema, eight connections.
+    /// The usual schema, eight connections, and small scopes searched here.
     pub fn new(url: impl Into<String>) -> Self {
         Self {
             url: url.into(),
             schema: "public".into(),
             connections_max: 8,
+            in_process_max: 131_072,
         }
     }
 }
@@ -77,6 +85,8 @@ struct Connection {
 struct Postgres {
     pool: Arc<Pool>,
     signals: Signals,
+    indexes: ScopeIndexes,
+    graphs: GraphBuilder,
 }
 
 struct Pool {
@@ -119,6 +129,8 @@ impl Postgres {
         Ok(Self {
             pool: Arc::new(pool),
             signals: Signals::default(),
+            indexes: ScopeIndexes::up_to(place.in_process_max),
+            graphs: GraphBuilder::default(),
         })
     }
 }
@@ -140,8 +152,12 @@ impl Pool {
             .connector
             .connect()
             .map_err(|error| Error::Unavailable(connection::message(&error)))?;
+        // Our questions take milliseconds; compiling one takes hundreds.
         client
-            .batch_execute(&format!("SET search_path = {}, public", self.schema))
+            .batch_execute(&format!(
+                "SET search_path = {}, public; SET jit = off",
+                self.schema
+            ))
             .map_err(connection::error)?;
         Ok(Connection {
             client,
@@ -249,8 +265,12 @@ impl Backend for Postgres {
         pool.blocking(IsolationLevel::ReadCommitted, work).await
     }
 
-    fn indexes(&self) -> Option<ScopeIndexes> {
-        None
+    fn indexes(&self) -> ScopeIndexes {
+        self.indexes.clone()
+    }
+
+    fn build(&self, graph: Graph) {
+        self.graphs.build(Arc::downgrade(&self.pool), graph);
     }
 
     /// An advisory lock of a session: the server gives it back when the connection ends, for whatever reason.

@@ -3,7 +3,7 @@
 use upliftmem_core::MemoryId;
 
 use super::{
-    Dialect, Row, Sql, Value, id,
+    Row, Sql, Value, id,
     scopes::{self, ScopeRow},
 };
 use crate::{
@@ -12,16 +12,8 @@ use crate::{
     error::{Error, Result},
 };
 
-/// Largest dimension that pgvector's graph index takes.
-const POSTGRES_INDEX_DIMENSION_MAX: u32 = 2_000;
-
 /// Columns of [`read`].
-pub(crate) const fn selected(dialect: Dialect) -> &'static str {
-    match dialect {
-        Dialect::Sqlite => "g.name, g.dimension, g.digest, e.vector",
-        Dialect::Postgres => "g.name, g.dimension, g.digest, e.vector::text",
-    }
-}
+pub(crate) const COLUMNS: &str = "g.name, g.dimension, g.digest, e.vector";
 
 /// The embedding whose columns start at `at`.
 pub(crate) fn read(row: &mut Row, at: usize) -> Result<Option<Embedding>> {
@@ -38,47 +30,28 @@ pub(crate) fn read(row: &mut Row, at: usize) -> Result<Option<Embedding>> {
 
 /// The numbers of a vector's column.
 pub(crate) fn vector(row: &mut Row, column: usize) -> Result<Vec<f32>> {
-    match row.take(column) {
-        Value::Bytes(bytes) => from_bytes(&bytes),
-        Value::Text(text) => {
-            serde_json::from_str(&text).map_err(|error| Error::Corrupt(format!("an embedding: {error}")))
-        }
-        other => Err(Error::Corrupt(format!("an embedding is {other:?}"))),
-    }
+    from_bytes(&row.bytes(column)?)
 }
 
-/// A vector as the database takes it.
-pub(crate) fn value(dialect: Dialect, vector: &[f32]) -> Value {
-    match dialect {
-        Dialect::Sqlite => to_bytes(vector).into(),
-        Dialect::Postgres => {
-            let numbers: Vec<String> = vector.iter().map(ToString::to_string).collect();
-            format!("[{}]", numbers.join(",")).into()
-        }
-    }
+/// A vector as a value of a statement.
+pub(crate) fn value(vector: &[f32]) -> Value {
+    to_bytes(vector).into()
 }
 
 /// Stores a memory's vector.
 pub(crate) fn put(sql: &mut dyn Sql, scope: i64, memory: i64, generation: i64, vector: &[f32]) -> Result<()> {
-    let cast = if sql.dialect() == Dialect::Postgres {
-        "::text::vector"
-    } else {
-        ""
-    };
-    let statement = format!(
-        "INSERT INTO embeddings (scope, memory, generation, dimension, vector) VALUES ($1, $2, $3, $4, $5{cast})
-         ON CONFLICT (scope, memory, generation) DO UPDATE SET vector = excluded.vector"
-    );
+    let statement =
+        "INSERT INTO embeddings (scope, memory, generation, dimension, vector) VALUES ($1, $2, $3, $4, $5)
+         ON CONFLICT (scope, memory, generation) DO UPDATE SET vector = excluded.vector";
     let dimension = i64::try_from(vector.len()).unwrap_or(i64::MAX);
-    let vector = value(sql.dialect(), vector);
     sql.execute(
-        &statement,
+        statement,
         &[
             scope.into(),
             memory.into(),
             generation.into(),
             dimension.into(),
-            vector,
+            value(vector),
         ],
     )?;
     Ok(())
@@ -143,24 +116,7 @@ fn number(sql: &mut dyn Sql, scope: i64, given: &EmbedderGeneration) -> Result<i
     let mut row = sql
         .first(statement, &key)?
         .ok_or_else(|| Error::Database("an insertion returned no row".into()))?;
-    if sql.dialect() == Dialect::Postgres && given.dimension <= POSTGRES_INDEX_DIMENSION_MAX {
-        index_of(sql, given.dimension)?;
-    }
     row.int(0)
-}
-
-/// The index over vectors of one length, made when the first comes. A role that does not own the tables finds it made.
-fn index_of(sql: &mut dyn Sql, dimension: u32) -> Result<()> {
-    let name = format!("embeddings_near_{dimension}");
-    let query = "SELECT 1 FROM pg_indexes WHERE schemaname = current_schema() AND indexname::text = $1";
-    if sql.first(query, &[name.as_str().into()])?.is_some() {
-        return Ok(());
-    }
-    sql.script(&format!(
-        "SELECT pg_advisory_xact_lock(129126427878005);
-         CREATE INDEX IF NOT EXISTS {name} ON embeddings
-         USING hnsw ((vector::vector({dimension})) vector_ip_ops) WHERE dimension = {dimension}"
-    ))
 }
 
 /// The generation that the scope searches, and the one it is being moved to.

@@ -46,13 +46,13 @@ pub(crate) fn read(row: &mut Row) -> Result<StoredMemory> {
 }
 
 /// A selection of whole memories of scope `$1` under a further condition.
-pub(crate) fn select(sql: &dyn Sql, condition: &str) -> String {
+pub(crate) fn select(condition: &str) -> String {
     format!(
         "SELECT {SELECTED}, {} FROM memories m JOIN scopes s ON s.number = m.scope
          LEFT JOIN embeddings e ON e.scope = m.scope AND e.memory = m.number AND e.generation = s.generation
          LEFT JOIN generations g ON g.scope = m.scope AND g.number = e.generation
          WHERE m.scope = $1 {condition} ORDER BY m.id",
-        embeddings::selected(sql.dialect())
+        embeddings::COLUMNS
     )
 }
 
@@ -285,7 +285,7 @@ pub(crate) fn list(
         values.push(status.as_str().into());
         condition.push_str(" AND m.status = $3");
     }
-    let query = format!("{} LIMIT {rows}", select(sql, &condition));
+    let query = format!("{} LIMIT {rows}", select(&condition));
     let mut found = Vec::new();
     sql.each(&query, &values, &mut |mut row| {
         found.push(read(&mut row)?);
@@ -295,7 +295,7 @@ pub(crate) fn list(
 }
 
 fn collect(sql: &mut dyn Sql, condition: &str, values: &[Value]) -> Result<Vec<StoredMemory>> {
-    let query = select(sql, condition);
+    let query = select(condition);
     let mut found = Vec::new();
     sql.each(&query, values, &mut |mut row| {
         found.push(read(&mut row)?);

@@ -5,6 +5,7 @@
 
 pub(crate) mod answers;
 pub(crate) mod embeddings;
+pub(crate) mod graphs;
 pub(crate) mod journal;
 pub(crate) mod keys;
 pub(crate) mod leaders;
@@ -24,6 +25,8 @@ pub(crate) mod transfer;
 pub(crate) mod words;
 
 use std::future::Future;
+
+use self::graphs::Graph;
 
 use crate::{
     error::{Error, Result},
@@ -252,8 +255,11 @@ pub(crate) trait Backend: Send + Sync + 'static {
         work: impl FnOnce(&mut dyn Sql) -> Result<T> + Send + 'static,
     ) -> impl Future<Output = Result<T>> + Send;
 
-    /// The in-process indexes, for a database that does not search by itself.
-    fn indexes(&self) -> Option<ScopeIndexes>;
+    /// The indexes in this process, with the scopes that they are for.
+    fn indexes(&self) -> ScopeIndexes;
+
+    /// Makes a graph that was missed, in the background. A database that is searched in the process only needs none.
+    fn build(&self, _graph: Graph) {}
 
     /// Takes a lock that one process has at a time, if nobody has it.
     fn hold(&self, name: String) -> impl Future<Output = Result<Option<Held>>> + Send;

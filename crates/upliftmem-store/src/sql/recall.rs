@@ -4,6 +4,7 @@ use upliftmem_core::MemoryId;
 
 use super::{
     Dialect, Row, Sql, embeddings,
+    graphs::Graph,
     scopes::{self, ScopeRow},
     words::{self, WordSearch},
 };
@@ -16,27 +17,41 @@ use crate::{
 
 /// Each order is read to this multiple of what is asked for, so that fusion has something to agree about.
 const FUSION_DEPTH: usize = 2;
+/// The graph knows no ids: so many more are read, and those that are equally near at the cut are taken in order.
+const TIES_READ: usize = 16;
 /// Up to so many memories both orders are found sooner than a second thread wakes up.
 const ALONE_MAX: u64 = 2_000;
-/// Scopes of PostgreSQL with at most so many memories are searched exactly.
-const POSTGRES_EXACT_MAX: u64 = 10_000;
 
-/// The best candidates of a scope.
+/// The best candidates of a scope, and the graph that would have found them sooner.
 pub(crate) fn recall(
     sql: &mut dyn Sql,
-    indexes: Option<&ScopeIndexes>,
+    indexes: &ScopeIndexes,
     scope: &Scope,
     now: Timestamp,
     query: &RecallQuery,
-) -> Result<Recall> {
+) -> Result<(Recall, Option<Graph>)> {
     let Some(row) = scopes::find(sql, scope)? else {
-        return Ok(Recall::default());
+        return Ok((Recall::default(), None));
     };
     let n = query.candidates;
+    let indexes = indexes.take(row.memories).then_some(indexes);
+    let mut graph = match (&query.embedding, indexes) {
+        (Some(embedding), None) if query.mode != RecallMode::Lexical => {
+            Graph::of(&row, embedding.vector().len())
+        }
+        _ => None,
+    };
+    let mut missed = None;
+    if let Some(wanted) = graph
+        && !wanted.is_ready(sql)?
+    {
+        missed = graph.take();
+    }
     let question = Question {
         row: &row,
         query,
         now,
+        graph,
     };
     // Starts over when the scope's vectors went to another generation between being made ready and being searched.
     let hits = loop {
@@ -55,7 +70,7 @@ pub(crate) fn recall(
             break hits;
         }
     };
-    Ok(Recall { hits })
+    Ok((Recall { hits }, missed))
 }
 
 /// What is asked, and where.
@@ -64,6 +79,8 @@ struct Question<'a> {
     row: &'a ScopeRow,
     query: &'a RecallQuery,
     now: Timestamp,
+    /// The server's graph over the scope's vectors, if that is to be walked.
+    graph: Option<Graph>,
 }
 
 /// A question of vectors: in the process, which takes no database, or answered by the database.
@@ -134,11 +151,13 @@ impl<'a> Question<'a> {
             })?;
             return Ok(VectorSearch::Indexed(vectors, vector));
         }
-        let found = nearest_by_index(sql, self.row, active, vector, self.now, n)?;
-        if found.len() >= n {
-            return Ok(VectorSearch::Found(found));
+        if let Some(graph) = self.graph {
+            let found = nearest_by_graph(sql, graph, self.row, vector, self.now, n)?;
+            if found.len() >= n {
+                return Ok(VectorSearch::Found(found));
+            }
         }
-        // The graph walk was starved by the filter, or there are no more: only looking at all of them can tell.
+        // There is no graph, its walk was starved by the filter, or there are no more: only looking at all of them can tell.
         let found = nearest_exactly(sql, self.row, active, vector, self.now, n)?;
         Ok(VectorSearch::Found(found))
     }
@@ -213,33 +232,39 @@ pub(crate) fn changes(
     })
 }
 
-/// PostgreSQL: pgvector's graph, walked on until enough rows of the scope are found.
-fn nearest_by_index(
+/// PostgreSQL: pgvector's graph, walked on until enough rows are found that are active now.
+fn nearest_by_graph(
     sql: &mut dyn Sql,
+    graph: Graph,
     row: &ScopeRow,
-    generation: i64,
     vector: &[f32],
     now: Timestamp,
     n: usize,
 ) -> Result<Vec<Hit>> {
-    if row.memories <= POSTGRES_EXACT_MAX {
-        return Ok(Vec::new());
-    }
-    let dimension = vector.len();
     sql.script(&format!(
         "SET LOCAL hnsw.iterative_scan = strict_order; SET LOCAL hnsw.ef_search = {};
          SET LOCAL hnsw.max_scan_tuples = 100000; SET LOCAL enable_seqscan = off; SET LOCAL enable_sort = off",
-        (4 * n).clamp(40, 1_000)
+        (8 * n).clamp(40, 1_000)
     ))?;
+    let Graph {
+        scope,
+        generation,
+        dimension,
+    } = graph;
+    // The graph's own numbers stand in the text: it is over these rows only, and a value would not say that they are meant.
+    // The selection within keeps each row's memory a look-up by number, whatever the statistics say.
     let query = format!(
-        "SELECT m.id, m.tokens, e.vector::text FROM embeddings e JOIN memories m ON m.number = e.memory
-         WHERE e.scope = $1 AND e.generation = $2 AND e.dimension = {dimension} AND m.scope = $1
-           AND m.status = 'active' AND (m.expires_at IS NULL OR m.expires_at > $3)
-         ORDER BY e.vector::vector({dimension}) <#> $4::text::vector({dimension}) LIMIT {n}"
+        "SELECT m.id, m.tokens, e.vector FROM embeddings e CROSS JOIN LATERAL
+             (SELECT id, tokens, scope, status, expires_at FROM memories WHERE number = e.memory OFFSET 0) m
+         WHERE e.scope = {scope} AND e.generation = {generation} AND m.scope = $1
+           AND m.status = 'active' AND (m.expires_at IS NULL OR m.expires_at > $2)
+         ORDER BY e.vector::vector({dimension}) <#> $3::vector LIMIT {}",
+        n + TIES_READ
     );
-    let found = ranked(sql, &query, row, generation, vector, now);
+    let mut found = ranked(sql, &query, row, vector, now)?;
     sql.script("SET LOCAL enable_seqscan = on; SET LOCAL enable_sort = on")?;
-    found
+    found.truncate(n);
+    Ok(found)
 }
 
 /// PostgreSQL: every row of the scope. The sum keeps the planner from the graph index.
@@ -253,12 +278,16 @@ fn nearest_exactly(
 ) -> Result<Vec<Hit>> {
     debug_assert_eq!(sql.dialect(), Dialect::Postgres);
     let query = format!(
-        "SELECT m.id, m.tokens, e.vector::text FROM embeddings e JOIN memories m ON m.number = e.memory
-         WHERE e.scope = $1 AND e.generation = $2 AND m.scope = $1
-           AND m.status = 'active' AND (m.expires_at IS NULL OR m.expires_at > $3)
-         ORDER BY (e.vector <#> $4::text::vector) + 0, m.id LIMIT {n}"
+        "SELECT m.id, m.tokens, e.vector FROM embeddings e JOIN memories m ON m.number = e.memory
+         WHERE e.scope = $1 AND e.generation = {generation} AND m.scope = $1
+           AND m.status = 'active' AND (m.expires_at IS NULL OR m.expires_at > $2)
+         ORDER BY (e.vector <#> $3::vector) + 0, m.id LIMIT {n}"
     );
-    ranked(sql, &query, row, generation, vector, now)
+    // A table that grew since its statistics were taken looks small, and small tables are joined row by row by row.
+    sql.script("SET LOCAL enable_nestloop = off")?;
+    let found = ranked(sql, &query, row, vector, now)?;
+    sql.script("SET LOCAL enable_nestloop = on")?;
+    Ok(found)
 }
 
 /// Runs a query for (id, tokens, vector) and orders it by the product that every store uses.
@@ -266,16 +295,10 @@ fn ranked(
     sql: &mut dyn Sql,
     query: &str,
     row: &ScopeRow,
-    generation: i64,
     vector: &[f32],
     now: Timestamp,
 ) -> Result<Vec<Hit>> {
-    let values = [
-        row.number.into(),
-        generation.into(),
-        now.into(),
-        embeddings::value(sql.dialect(), vector),
-    ];
+    let values = [row.number.into(), now.into(), embeddings::value(vector)];
     let mut hits = Vec::new();
     sql.each(query, &values, &mut |mut row| {
         let stored = embeddings::vector(&mut row, 2)?;

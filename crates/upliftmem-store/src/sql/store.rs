@@ -6,8 +6,8 @@ use async_trait::async_trait;
 use upliftmem_core::{Ledger, MemoryId, Outcome, Rollout, RolloutId, Task, TaskId};
 
 use super::{
-    Backend, Sql, embeddings, journal, leaders, leases, memories, recall, reports, retirement, returns,
-    scopes, tasks, tickets, transfer,
+    Backend, Sql, embeddings, graphs::Graph, journal, leaders, leases, memories, recall, reports, retirement,
+    returns, scopes, tasks, tickets, transfer,
 };
 use crate::{
     AfterFailure, Completion, EmbedderGeneration, EntryKind, ExecutionReport, ExportKind, ImportSource,
@@ -213,20 +213,36 @@ impl<B: Backend> Store for SqlStore<B> {
     async fn recall(&self, scope: &Scope, now: Timestamp, query: RecallQuery) -> Result<Recall> {
         query.check(&self.limits)?;
         let indexes = self.backend.indexes();
-        self.read(scope, move |sql, scope| {
-            recall::recall(sql, indexes.as_ref(), scope, now, &query)
-        })
-        .await
+        let (recall, missed) = self
+            .read(scope, move |sql, scope| {
+                recall::recall(sql, &indexes, scope, now, &query)
+            })
+            .await?;
+        if let Some(graph) = missed {
+            self.backend.build(graph);
+        }
+        Ok(recall)
     }
 
     async fn unindexed(&self, scope: &Scope) -> Result<u64> {
-        let Some(indexes) = self.backend.indexes() else {
-            return Ok(0);
-        };
-        let row = self
-            .read(scope, move |sql, scope| scopes::find(sql, scope))
-            .await?;
-        Ok(row.map_or(0, |row| indexes.unbuilt(row.number) as u64))
+        let indexes = self.backend.indexes();
+        self.read(scope, move |sql, scope| {
+            let Some(row) = scopes::find(sql, scope)? else {
+                return Ok(0);
+            };
+            if indexes.take(row.memories) {
+                return Ok(indexes.unbuilt(row.number) as u64);
+            }
+            let Some(number) = row.generation else {
+                return Ok(0);
+            };
+            let dimension = embeddings::generation(sql, row.number, number)?.dimension as usize;
+            match Graph::of(&row, dimension) {
+                Some(graph) if !graph.is_ready(sql)? => Ok(row.memories),
+                _ => Ok(0),
+            }
+        })
+        .await
     }
 
     async fn generations(

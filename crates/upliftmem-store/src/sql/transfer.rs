@@ -170,7 +170,7 @@ pub(crate) fn export(
         return Ok(0);
     };
     let query = match kind {
-        ExportKind::Memories => memories::select(sql, ""),
+        ExportKind::Memories => memories::select(""),
         ExportKind::Tasks => {
             "SELECT id, name, context, metadata, extra FROM tasks WHERE scope = $1 ORDER BY id".to_owned()
         }

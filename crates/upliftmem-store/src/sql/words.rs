@@ -9,6 +9,7 @@ use crate::{
     error::Result,
     index::{FreshWords, ScopeIndexes, WordRow},
     lexical::{self, Collection, Posting},
+    postgres,
     sql::scopes::ScopeRow,
     time::Timestamp,
 };
@@ -176,11 +177,11 @@ pub(crate) fn search(
             collection,
         });
     }
-    let chosen = lexical::choose(known);
+    let chosen = lexical::choose(known.clone());
     if chosen.is_empty() {
         return Ok(WordSearch::Found(Vec::new()));
     }
-    let postings = postgres_postings(sql, scope.number, &chosen, now)?;
+    let postings = postgres_postings(sql, scope.number, &chosen, &known, now)?;
     Ok(WordSearch::Found(lexical::rank(postings, collection, n)))
 }
 
@@ -212,52 +213,45 @@ fn changes(sql: &mut dyn Sql, scope: i64, since: i64, each: &mut dyn FnMut(WordR
     })
 }
 
+/// The memories that have one of the chosen words, with what they have of all known ones.
 fn postgres_postings(
     sql: &mut dyn Sql,
     scope: i64,
     chosen: &[(String, u64)],
+    known: &[(String, u64)],
     now: Timestamp,
 ) -> Result<Vec<Posting>> {
-    let having: BTreeMap<String, u64> = chosen
+    let spelled = |word: &str| format!("{scope}_{word}");
+    let having: BTreeMap<String, u64> = known
         .iter()
-        .map(|(word, having)| (format!("{scope}_{word}"), *having))
+        .map(|(word, having)| (spelled(word), *having))
         .collect();
-    let terms: Vec<&str> = having.keys().map(String::as_str).collect();
-    let query =
-        "SELECT m.number, m.id, m.tokens, m.words, l.lexeme, coalesce(cardinality(l.positions), 1)::bigint
-         FROM memories m CROSS JOIN LATERAL unnest(m.lexemes) AS l
-         WHERE m.scope = $1 AND m.status = 'active' AND (m.expires_at IS NULL OR m.expires_at > $2)
-           AND m.lexemes @@ $3::text::tsquery AND l.lexeme = ANY (string_to_array($4::text, ' '))
-         ORDER BY m.number";
-    let quoted: Vec<String> = terms.iter().map(|term| format!("'{term}'")).collect();
-    let values = [
-        scope.into(),
-        now.into(),
-        quoted.join(" | ").into(),
-        terms.join(" ").into(),
-    ];
-    let mut postings: Vec<(i64, Posting)> = Vec::new();
+    let terms: Vec<String> = chosen
+        .iter()
+        .map(|(word, _)| format!("'{}'", spelled(word)))
+        .collect();
+    // The words stand in a selection of their own, or they are parsed again for every row. Counting them is done here:
+    // `unnest` takes tens of microseconds a memory.
+    let query = "SELECT id, tokens, words, lexemes FROM memories
+         WHERE scope = $1 AND status = 'active' AND (expires_at IS NULL OR expires_at > $2)
+           AND lexemes @@ (SELECT $3::text::tsquery)";
+    let values = [scope.into(), now.into(), terms.join(" | ").into()];
+    let mut postings = Vec::new();
     sql.each(query, &values, &mut |mut row: Row| {
-        let number = row.int(0)?;
-        let word = row.text(4)?;
-        let count = (having.get(&word).copied().unwrap_or(1), row.small(5)?);
-        match postings.last_mut() {
-            Some((last, posting)) if *last == number => posting.found.push(count),
-            _ => postings.push((
-                number,
-                Posting {
-                    id: MemoryId::from_u128(row.id(1)?),
-                    tokens: row.small(2)?,
-                    length: row.unsigned(3)?,
-                    found: vec![count],
-                },
-            )),
-        }
+        let mut found = Vec::new();
+        postgres::lexemes(&row.bytes(3)?, &mut |word, count| {
+            if let Some(&memories) = having.get(word) {
+                found.push((memories, count));
+            }
+        })?;
+        found.sort_unstable();
+        postings.push(Posting {
+            id: MemoryId::from_u128(row.id(0)?),
+            tokens: row.small(1)?,
+            length: row.unsigned(2)?,
+            found,
+        });
         Ok(())
     })?;
-    let mut postings: Vec<Posting> = postings.into_iter().map(|(_, posting)| posting).collect();
-    for posting in &mut postings {
-        posting.found.sort_unstable();
-    }
     Ok(postings)
 }

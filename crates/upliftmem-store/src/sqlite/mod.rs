@@ -182,8 +182,8 @@ impl Backend for Sqlite {
         self.writer.run(work).await.map_err(|error| error.at(&self.name))
     }
 
-    fn indexes(&self) -> Option<ScopeIndexes> {
-        Some(self.indexes.clone())
+    fn indexes(&self) -> ScopeIndexes {
+        self.indexes.clone()
     }
 
     async fn hold(&self, name: String) -> Result<Option<Held>> {

@@ -1,8 +1,11 @@
 //! Stores to test, and short ways to say things.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU64, Ordering},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
 };
 
 use upliftmem_core::{
@@ -60,21 +63,36 @@ impl PostgresSchema {
         open_postgres(self.place(), limits()).await.unwrap()
     }
 
+    /// Opens it with every scope searched by the server, as large ones are.
+    pub(crate) async fn open_searched_by_server(&self) -> TestStore {
+        let place = PostgresPlace {
+            in_process_max: 0,
+            ..self.place()
+        };
+        open_postgres(place, limits()).await.unwrap()
+    }
+
     /// Runs statements as an operator would.
     pub(crate) fn operate(&self, statements: String) {
+        self.attempt(statements).unwrap();
+    }
+
+    fn attempt(&self, statements: String) -> Result<(), postgres::Error> {
         let url = self.0.url.clone();
-        std::thread::spawn(move || {
-            let mut client = postgres::Client::connect(&url, postgres::NoTls).unwrap();
-            client.batch_execute(&statements).unwrap();
-        })
-        .join()
-        .unwrap();
+        let work = move || postgres::Client::connect(&url, postgres::NoTls)?.batch_execute(&statements);
+        std::thread::spawn(work).join().unwrap()
     }
 }
 
 impl Drop for PostgresSchema {
     fn drop(&mut self) {
-        self.operate(format!("DROP SCHEMA IF EXISTS {} CASCADE", self.0.schema));
+        let statement = format!("DROP SCHEMA IF EXISTS {} CASCADE", self.0.schema);
+        // It may meet an index that is still being made, and then comes again.
+        let met = |_: &usize| self.attempt(statement.clone()).is_err();
+        let tries = (0..100)
+            .take_while(met)
+            .map(|_| std::thread::sleep(Duration::from_millis(100)));
+        assert!(tries.count() < 100, "{statement}");
     }
 }
 
@@ -188,7 +206,7 @@ pub(crate) fn lease_request(worker: &str, tickets: usize) -> LeaseRequest {
     LeaseRequest {
         worker: worker.into(),
         tickets,
-        duration: std::time::Duration::from_millis(100),
+        duration: Duration::from_millis(100),
         purpose: None,
     }
 }

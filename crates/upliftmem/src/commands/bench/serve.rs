@@ -131,11 +131,8 @@ pub(super) async fn serve(arguments: &ServeArguments, config: &Config, output: O
             format!("{:.2}", measured.p99_ms),
             format!("{:.2}", measured.max_ms),
             measured.failed.to_string(),
-            format!(
-                "{:.0} to {:.0}",
-                measured.before.resident_mib, measured.after.resident_mib
-            ),
-            format!("{} to {}", measured.before.files, measured.after.files),
+            format!("{:.0}", measured.after.resident_mib),
+            measured.after.files.to_string(),
         ]);
     }
     output.result(&all, || table.text())
