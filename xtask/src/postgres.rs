@@ -179,8 +179,9 @@ impl RunningPostgres {
         command
             .args(["restart", "-m", "immediate", "-w", "-t", "30", "-s", "-D"])
             .arg(self.directory.join("data"))
+            // The other log belongs to whoever started the first server.
             .arg("-l")
-            .arg(self.directory.join("log"));
+            .arg(self.directory.join("log-of-restarts"));
         let words = std::iter::once(command.get_program()).chain(command.get_args());
         let words: Vec<String> = words
             .map(|word| format!("'{}'", word.to_string_lossy()))
