@@ -37,7 +37,7 @@ impl Default for StoreConfig {
     fn default() -> Self {
         Self {
             location: "upliftmem.db".into(),
-            in_process_max: 131_072,
+            in_process_max: upliftmem_store::PostgresPlace::IN_PROCESS_MAX,
         }
     }
 }

@@ -6,31 +6,34 @@ use std::{
 };
 
 use super::{Connection, Pool, connection, lock_number};
-use crate::{error::Result, sql::graphs::Graph};
+use crate::{
+    error::{Error, Result},
+    sql::graphs::Graph,
+};
 
-/// The graphs that this process makes, or could not make: it tries each once.
+/// The graphs that this process is making, and those that the server refused to it, which it does not ask for again.
 #[derive(Debug, Default)]
 pub(super) struct GraphBuilder {
-    tried: Arc<Mutex<HashSet<Graph>>>,
+    not_asked_for: Arc<Mutex<HashSet<Graph>>>,
 }
 
 impl GraphBuilder {
     /// Makes a graph on a thread and a connection of its own.
     pub(super) fn build(&self, pool: Weak<Pool>, graph: Graph) {
         let is_new = self
-            .tried
+            .not_asked_for
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .insert(graph);
         if !is_new {
             return;
         }
-        let tried = Arc::clone(&self.tried);
+        let not_asked_for = Arc::clone(&self.not_asked_for);
         let work = move || {
             let Some(pool) = pool.upgrade() else { return };
             // Without it questions take longer. A role that may not make indexes stays with that until the owner makes it.
-            if matches!(make(&pool, graph), Ok(false)) {
-                tried
+            if !matches!(make(&pool, graph), Err(Error::Database(_))) {
+                not_asked_for
                     .lock()
                     .unwrap_or_else(PoisonError::into_inner)
                     .remove(&graph);
@@ -44,8 +47,8 @@ impl GraphBuilder {
     }
 }
 
-/// Makes the graph unless another process is making one: says whether it did.
-fn make(pool: &Pool, graph: Graph) -> Result<bool> {
+/// Makes the graph unless another process is making one: a later question then asks again.
+fn make(pool: &Pool, graph: Graph) -> Result<()> {
     let Connection { mut client, .. } = pool.connect()?;
     // Asked for, never waited for: making an index waits for every older statement, that of a waiter too.
     let lock = lock_number(&pool.schema, "graphs");
@@ -53,7 +56,7 @@ fn make(pool: &Pool, graph: Graph) -> Result<bool> {
         .query_one("SELECT pg_try_advisory_lock($1)", &[&lock])
         .map_err(connection::error)?;
     if !row.try_get(0).map_err(connection::error)? {
-        return Ok(false);
+        return Ok(());
     }
     // What is left of a making that was cut off, or of an earlier generation.
     let query = "SELECT c.relname::text FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
@@ -73,6 +76,5 @@ fn make(pool: &Pool, graph: Graph) -> Result<bool> {
         .map_err(connection::error)?;
     client
         .batch_execute(&graph.statement())
-        .map_err(connection::error)?;
-    Ok(true)
+        .map_err(connection::error)
 }

@@ -52,13 +52,16 @@ pub struct PostgresPlace {
 }
 
 impl PostgresPlace {
+    /// Scopes of so many memories take some 400 MiB of a process with 384 numbers a vector.
+    pub const IN_PROCESS_MAX: u64 = 131_072;
+
     /// The usual schema, eight connections, and small scopes searched here.
     pub fn new(url: impl Into<String>) -> Self {
         Self {
             url: url.into(),
             schema: "public".into(),
             connections_max: 8,
-            in_process_max: 131_072,
+            in_process_max: Self::IN_PROCESS_MAX,
         }
     }
 }

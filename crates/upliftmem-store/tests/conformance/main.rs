@@ -1,4 +1,5 @@
-//! One suite for every store: SQLite in a file, SQLite in memory, PostgreSQL.
+//! One suite for every store: SQLite in a file, SQLite in memory, PostgreSQL searched in the process as small scopes are, and
+//! by the server as large ones.
 //!
 //! PostgreSQL is tested when `UPLIFTMEM_TEST_POSTGRES` has its address; `cargo xtask ci` starts one.
 
@@ -48,12 +49,6 @@ macro_rules! conformance {
                 }
             }
         )+ })+ }
-    };
-}
-
-/// Runs tests on PostgreSQL with every scope searched by the server, as large ones are.
-macro_rules! searched_by_server {
-    ($($subject:ident: $($test:ident),+ $(,)?;)+) => {
         mod postgres_server { $(mod $subject { $(
             #[tokio::test]
             async fn $test() {
@@ -63,22 +58,6 @@ macro_rules! searched_by_server {
             }
         )+ })+ }
     };
-}
-
-searched_by_server! {
-    recall:
-        words_vectors_and_both_find_what_they_should,
-        status_and_expiry_are_applied_before_the_cut,
-        any_text_is_data,
-        another_generation_is_refused,
-        order_is_deterministic_and_ties_go_by_id,
-        large_scopes_are_searched_well_under_a_filter,
-        changes_are_seen_at_once;
-    reembed:
-        a_scope_moves_to_a_new_embedder_and_resumes,
-        a_move_can_be_given_up;
-    leaks:
-        no_method_crosses_scopes;
 }
 
 conformance! {
