@@ -14,7 +14,7 @@ use upliftmem_scorer::{Ask, TaskSets};
 
 use crate::{
     error::Result,
-    scoring::{BelievingScorer, sample, search},
+    scoring::{BelievingScorer, beam, sample},
     settings::{Incumbent, ProbeSettings, RetrievalSettings, Strategy},
     texts::{KnownMemory, KnownTask, inputs},
 };
@@ -216,8 +216,8 @@ fn neighbours(
     let bound = scorer.bind(task, &memories)?;
     let incumbent = match settings.incumbent {
         Incumbent::Current => {
-            let found = search(scorer, task, &memories, &scene.entry.pool, retrieval, None)?;
-            found.best.set
+            let found = beam(bound.as_ref(), &scene.entry.pool, retrieval, None)?;
+            scorer.decide(task, &memories, found, None)?.best.set
         }
         Incumbent::Sampled => scene.entry.incumbent.clone(),
     };

@@ -35,8 +35,7 @@ pub struct KnownTask {
 impl KnownTask {
     /// How similar a memory's text is to it: the cosine of their vectors.
     pub fn similarity(&self, memory: &KnownMemory) -> f64 {
-        let pairs = self.embedding.values().iter().zip(memory.embedding.values());
-        pairs.map(|(a, b)| f64::from(*a) * f64::from(*b)).sum()
+        self.embedding.cosine(&memory.embedding)
     }
 
     /// As scorers see it.

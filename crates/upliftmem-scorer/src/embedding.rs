@@ -40,6 +40,12 @@ impl Embedding {
         Ok(Self(unit))
     }
 
+    /// The cosine of the angle between two texts' vectors.
+    pub fn cosine(&self, other: &Self) -> f64 {
+        let pairs = self.0.iter().zip(other.0.iter());
+        pairs.map(|(a, b)| f64::from(*a) * f64::from(*b)).sum()
+    }
+
     /// A vector that was an embedding's, entry by entry. Refuses one that can not have been.
     pub(crate) fn from_unit(values: &[f32]) -> Result<Self, InvalidInput> {
         let norm = values.iter().map(|&value| f64::from(value).powi(2)).sum::<f64>();

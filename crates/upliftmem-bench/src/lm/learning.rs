@@ -103,7 +103,8 @@ impl Texts {
     }
 }
 
-/// Trains an adapter; with no epochs, only ranks with the base. `tokens` is told how many tokens have been read; `progress` is told every epoch.
+/// Trains an adapter; with no epochs, only ranks with the base. `tokens` is told how many tokens have been read; `progress`
+/// is told every epoch.
 pub fn learn(
     base: &Arc<LmBase>,
     plan: &LearningPlan,

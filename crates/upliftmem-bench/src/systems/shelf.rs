@@ -81,16 +81,10 @@ impl Shelf {
     pub fn nearest(&self, query: &Embedding, count: usize, may: impl Fn(usize) -> bool) -> Vec<(usize, f64)> {
         let mut ranked: Vec<(usize, f64)> = (0..self.keys.len())
             .filter(|&place| may(place))
-            .map(|place| (place, cosine(query, &self.keys[place])))
+            .map(|place| (place, query.cosine(&self.keys[place])))
             .collect();
         ranked.sort_by(|left, right| right.1.total_cmp(&left.1).then(left.0.cmp(&right.0)));
         ranked.truncate(count);
         ranked
     }
-}
-
-/// Cosine of the angle between two vectors of length one.
-pub(super) fn cosine(left: &Embedding, right: &Embedding) -> f64 {
-    let pairs = left.values().iter().zip(right.values());
-    pairs.map(|(a, b)| f64::from(*a) * f64::from(*b)).sum()
 }

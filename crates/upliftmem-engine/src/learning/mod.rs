@@ -15,7 +15,7 @@ use upliftmem_scorer::{Label, lm::Cascade, lm::distilled};
 
 use self::{adapter::AdapterLearning, compact::CompactLearning};
 use crate::{
-    error::Result,
+    error::{Error, Result},
     scorers::{CascadeScorer, Ground, OpenAdapter, Reader, ReadingScorer, ScorerPlan},
     scoring::BelievingScorer,
     seeds::hexadecimal,
@@ -268,7 +268,7 @@ impl Learning {
                 Arc::new(ReadingScorer::new(reader, version, self.ground.clone()))
             }
             (_, Some(quick), _) => quick,
-            (_, None, None) => CompactLearning::new(Default::default())?.publish(version),
+            (_, None, None) => return Err(Error::Internal("a scorer lacks the part that answers".into())),
         })
     }
 

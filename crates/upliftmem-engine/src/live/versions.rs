@@ -51,8 +51,8 @@ pub(super) fn fitted_at(labels: usize, growth: f64) -> usize {
     }
 }
 
-/// Records that a version is served, under the name of its scorer; those of training runs carry the run's name before it. It may be there already, from another process or from an earlier time: says whether it is
-/// the same one. It is not if a memory or the embedder behind it has changed since, or if the processes differ.
+/// Records that a version is served, under the name of its scorer; those of training runs carry the run's name before it. It
+/// may be there already, from another process or from an earlier time: says whether it is the same one. It is not if a memory or the embedder behind it has changed since, or if the processes differ.
 pub(super) async fn record(
     store: &dyn Store,
     scope: &Scope,

@@ -9,8 +9,8 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use upliftmem_core::{MemoryId, MemorySet, ReferenceBelief, TaskId};
 use upliftmem_scorer::{
-    Ask, Embedding, FeatureMap, MemoryInput, ScorerError, ScorerVersion, Scores, SetScorer, TaskInput,
-    TaskScorer, TaskSets,
+    Ask, FeatureMap, MemoryInput, ScorerError, ScorerVersion, Scores, SetScorer, TaskInput, TaskScorer,
+    TaskSets,
     lm::{LmScorer, RemoteScorer, SetReading},
 };
 
@@ -139,19 +139,13 @@ fn as_seen(
         let memory = memories.iter().find(|memory| memory.id == *id);
         (
             *id,
-            memory.map_or(0.0, |memory| cosine(task.embedding, memory.embedding)),
+            memory.map_or(0.0, |memory| task.embedding.cosine(memory.embedding)),
         )
     };
     Seen {
         hidden: hidden.unwrap_or_default(),
         members: set.iter().map(relevance).collect(),
     }
-}
-
-/// Embeddings have length one.
-fn cosine(one: &Embedding, other: &Embedding) -> f64 {
-    let pairs = one.values().iter().zip(other.values());
-    pairs.map(|(a, b)| f64::from(*a) * f64::from(*b)).sum()
 }
 
 impl SetScorer for ReadingScorer {

@@ -1,11 +1,11 @@
 //! Updates: the scorer learns from everything so far.
 
+use std::sync::Arc;
+
 use serde_json::{Map, Value};
 use upliftmem_store::{JournalEntry, ScorerVersion};
 
 use super::{Progress, Trainer, run::Running};
-use std::sync::Arc;
-
 use crate::{
     error::Result,
     learning::{LearningTexts, Lesson},

@@ -3,13 +3,14 @@
 //! | file | what is in it |
 //! |---|---|
 //! | `prompt`, `calibration` | what is asked, and what the answer is worth |
-//! | `reader`, `token_scorer`, `scorer` | margins of many texts, read through a prefix tree |
+//! | `candidates`, `reader`, `token_scorer`, `scorer` | margins of many texts, read through a prefix tree |
 //! | `tape`, `optimiser`, `model`, `peft` | adapters: how they learn, and their files |
 //! | `cascade`, `remote` | beside a quick scorer; on a server instead |
 //!
 //! The model itself is [`upliftmem_lm`].
 
 mod calibration;
+mod candidates;
 mod cascade;
 #[cfg(test)]
 mod checks;
@@ -30,7 +31,7 @@ pub use model::{LmModel, LmState};
 pub use peft::{load_adapter, save_adapter};
 pub use reader::Sharing;
 pub use remote::{BoundRemote, RemoteScore, RemoteScorer, RemoteSettings};
-pub use scorer::{BoundLm, LmBase, LmScorer, LmSlot, SetReading};
+pub use scorer::{BoundLm, LmBase, LmScorer, SetReading};
 pub use settings::LmSettings;
 pub use token_scorer::TokenScorer;
 pub use upliftmem_lm::{

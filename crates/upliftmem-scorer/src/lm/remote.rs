@@ -3,16 +3,14 @@
 //! The server gets the same prompt in two halves that it joins, and answers with the probability of yes (or the margin
 //! itself); calibration is done here.
 
-use std::{
-    collections::BTreeMap,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
-use upliftmem_core::{MemoryId, MemorySet};
+use upliftmem_core::MemorySet;
 
 use super::{
     Calibration, SetReading,
+    candidates::{CandidateTexts, values},
     prompt::{self, INSTRUCTION},
 };
 use crate::{
@@ -138,7 +136,7 @@ impl RemoteScorer {
                 &self.settings.instruction,
                 &prompt::without_chat_marks(task.context),
             ),
-            memories: memories.iter().map(|memory| (memory.id, memory.text)).collect(),
+            memories: CandidateTexts::new(memories),
         }
     }
 
@@ -206,7 +204,7 @@ impl RemoteScorer {
 pub struct BoundRemote<'a> {
     scorer: &'a RemoteScorer,
     query: String,
-    memories: BTreeMap<MemoryId, &'a str>,
+    memories: CandidateTexts<'a>,
 }
 
 impl BoundRemote<'_> {
@@ -214,20 +212,8 @@ impl BoundRemote<'_> {
     pub fn read(&self, sets: &[MemorySet], deadline: Option<Instant>) -> Result<Vec<Option<SetReading>>> {
         let mut documents = Vec::new();
         for set in sets.iter().filter(|set| !set.is_empty()) {
-            let members = set
-                .iter()
-                .map(|id| {
-                    self.memories.get(id).copied().ok_or_else(|| {
-                        invalid(
-                            format_args!("memory {id}"),
-                            "was not bound; bind the task with all its candidates",
-                        )
-                    })
-                })
-                .collect::<Result<Vec<&str>>>()?;
-            documents.push(prompt::document_half(&prompt::without_chat_marks(
-                &prompt::document(members),
-            )));
+            let document = prompt::document(self.memories.of(set)?);
+            documents.push(prompt::document_half(&prompt::without_chat_marks(&document)));
         }
         let mut margins = self
             .scorer
@@ -268,10 +254,9 @@ impl SetScorer for RemoteScorer {
 impl TaskScorer for BoundRemote<'_> {
     /// A server has one function: every draw is that one, and deviations are zero.
     fn score(&self, sets: &[MemorySet], ask: Ask) -> Result<Scores> {
-        let readings = self.read(sets, None)?;
-        let values: Vec<f64> = readings
+        let values: Vec<f64> = values(self.read(sets, None)?)
             .into_iter()
-            .map(|reading| reading.map_or(0.0, |reading| reading.value))
+            .map(Option::unwrap_or_default)
             .collect();
         Ok(Scores {
             version: self.scorer.version,
@@ -287,10 +272,6 @@ impl TaskScorer for BoundRemote<'_> {
 
     /// Time is looked at between requests.
     fn score_until(&self, sets: &[MemorySet], deadline: Instant) -> Result<Vec<Option<f64>>> {
-        let readings = self.read(sets, Some(deadline))?;
-        Ok(readings
-            .into_iter()
-            .map(|reading| reading.map(|reading| reading.value))
-            .collect())
+        Ok(values(self.read(sets, Some(deadline))?))
     }
 }

@@ -1,24 +1,25 @@
 //! One immutable version of the language-model scorer.
 
 use std::{
-    collections::BTreeMap,
     path::Path,
-    sync::{Arc, Mutex, PoisonError, RwLock},
+    sync::{Arc, Mutex},
     time::Instant,
 };
 
 use candle_core::{Device, Tensor};
-use upliftmem_core::{MemoryId, MemorySet};
+use upliftmem_core::MemorySet;
 use upliftmem_lm::PrefixCache;
 
 use super::{
-    Adapter, Base, Calibration, LmSettings, LmTokenizer, Sharing, prompt,
+    Adapter, Base, Calibration, LmSettings, LmTokenizer, Sharing,
+    candidates::{CandidateTexts, values},
+    prompt,
     reader::{Reader, Reading},
 };
 use crate::{
     Ask, MemoryInput, ScorerVersion, Scores, SetScorer, TaskInput, TaskScorer,
     embedder::hash::mix,
-    error::{Result, ScorerError, invalid},
+    error::{Result, ScorerError},
 };
 
 /// Dropout passes that a standard deviation rests on.
@@ -139,7 +140,7 @@ impl LmScorer {
         BoundLm {
             scorer: self,
             context: task.context,
-            memories: memories.iter().map(|memory| (memory.id, memory.text)).collect(),
+            memories: CandidateTexts::new(memories),
         }
     }
 
@@ -158,7 +159,7 @@ impl LmScorer {
 pub struct BoundLm<'a> {
     scorer: &'a LmScorer,
     context: &'a str,
-    memories: BTreeMap<MemoryId, &'a str>,
+    memories: CandidateTexts<'a>,
 }
 
 impl BoundLm<'_> {
@@ -166,19 +167,8 @@ impl BoundLm<'_> {
     fn prompts(&self, sets: &[MemorySet]) -> Result<(Vec<usize>, Vec<Vec<u32>>)> {
         let (mut places, mut texts) = (Vec::new(), Vec::new());
         for (place, set) in sets.iter().enumerate().filter(|(_, set)| !set.is_empty()) {
-            let members = set
-                .iter()
-                .map(|id| {
-                    self.memories.get(id).copied().ok_or_else(|| {
-                        invalid(
-                            format_args!("memory {id}"),
-                            "was not bound; bind the task with all its candidates",
-                        )
-                    })
-                })
-                .collect::<Result<Vec<&str>>>()?;
             places.push(place);
-            texts.push(self.scorer.base.prompt(self.context, &members)?);
+            texts.push(self.scorer.base.prompt(self.context, &self.memories.of(set)?)?);
         }
         Ok((places, texts))
     }
@@ -263,18 +253,13 @@ impl SetScorer for LmScorer {
 
 impl TaskScorer for BoundLm<'_> {
     fn score_until(&self, sets: &[MemorySet], deadline: Instant) -> Result<Vec<Option<f64>>> {
-        let readings = self.read(sets, Some(deadline))?;
-        Ok(readings
-            .into_iter()
-            .map(|reading| reading.map(|reading| reading.value))
-            .collect())
+        Ok(values(self.read(sets, Some(deadline))?))
     }
 
     fn score(&self, sets: &[MemorySet], ask: Ask) -> Result<Scores> {
-        let readings = self.read(sets, None)?;
-        let values: Vec<f64> = readings
+        let values: Vec<f64> = values(self.read(sets, None)?)
             .into_iter()
-            .map(|reading| reading.map_or(0.0, |reading| reading.value))
+            .map(Option::unwrap_or_default)
             .collect();
         let (places, texts) = if ask.draws > 0 || ask.deviations {
             self.prompts(sets)?
@@ -306,32 +291,5 @@ impl TaskScorer for BoundLm<'_> {
             deviations,
             draws,
         })
-    }
-}
-
-/// The version that serves now. Whoever took one keeps it to the end of the request; who comes later gets the new one.
-pub struct LmSlot {
-    current: RwLock<Arc<LmScorer>>,
-}
-
-impl LmSlot {
-    /// A slot that serves this version first.
-    pub const fn new(scorer: Arc<LmScorer>) -> Self {
-        Self {
-            current: RwLock::new(scorer),
-        }
-    }
-
-    /// The version that serves now.
-    pub fn current(&self) -> Arc<LmScorer> {
-        Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    /// Serves another version from now on and gives back the one before. The base is not read again.
-    pub fn swap(&self, next: Arc<LmScorer>) -> Arc<LmScorer> {
-        std::mem::replace(
-            &mut *self.current.write().unwrap_or_else(PoisonError::into_inner),
-            next,
-        )
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{
     sync::{
-        Arc,
+        Arc, RwLock,
         atomic::{AtomicBool, Ordering},
     },
     thread,
@@ -12,7 +12,7 @@ use std::{
 use upliftmem_core::{MemoryId, MemorySet};
 use upliftmem_scorer::{
     Ask, ScorerVersion, SetScorer,
-    lm::{LmScorer, LmSlot, Sharing, prompt},
+    lm::{LmScorer, Sharing, prompt},
 };
 
 use crate::world::{CALIBRATION, Texts, adapter, base, parts, scorer, settings};
@@ -209,7 +209,7 @@ fn adapters_are_swapped_under_requests_without_mixing() {
     };
     let expected = [values(&first), values(&second)];
     assert_ne!(expected[0].values, expected[1].values);
-    let slot = LmSlot::new(Arc::clone(&first));
+    let slot = RwLock::new(Arc::clone(&first));
     let done = AtomicBool::new(false);
     thread::scope(|scope| {
         let readers: Vec<_> = (0..2)
@@ -217,7 +217,7 @@ fn adapters_are_swapped_under_requests_without_mixing() {
                 scope.spawn(|| {
                     let mut seen = [0, 0];
                     while !done.load(Ordering::Relaxed) || seen[0] + seen[1] < 4 {
-                        let scores = values(&slot.current());
+                        let scores = values(&Arc::clone(&slot.read().unwrap()));
                         let which = usize::from(scores.version == ScorerVersion(2));
                         assert_near(&scores.values, &expected[which].values);
                         seen[which] += 1;
@@ -227,7 +227,7 @@ fn adapters_are_swapped_under_requests_without_mixing() {
             .collect();
         for turn in 0..40 {
             let next = if turn % 2 == 0 { &second } else { &first };
-            slot.swap(Arc::clone(next));
+            *slot.write().unwrap() = Arc::clone(next);
             thread::sleep(Duration::from_millis(2));
         }
         done.store(true, Ordering::Relaxed);
