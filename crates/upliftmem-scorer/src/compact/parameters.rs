@@ -84,7 +84,8 @@ impl Parameter {
     ///
     /// What says how far effects reach and how large they are is held tightly. Labels are gathered by the model itself: a
     /// gate that has closed is never contradicted, since nothing behind it is tried, and sets that were chosen because they
-    /// help make any memory look helpful. With wide priors both happen (docs/learning-quality.md).
+    /// help make any memory look helpful. With wide priors both happen (docs/learning-quality.md). What being very similar
+    /// does is free: it may be most of what there is to know, as with facts that are asked for, or a trap.
     const fn prior(self) -> (f64, f64) {
         match self {
             Self::BaseSd => (0.35, 0.8),
@@ -102,7 +103,7 @@ impl Parameter {
             Self::TextScale => (0.3, 0.8),
             Self::GateCentre => (0.0, 0.2),
             Self::GateWidth => (0.7, 0.2),
-            Self::NearSd => (0.05, 0.3),
+            Self::NearSd => (0.1, 1.0),
             Self::NearCentre => (1.5, 1.0),
             Self::NearWidth => (0.4, 1.0),
             Self::DriftRate => (0.05, 1.5),

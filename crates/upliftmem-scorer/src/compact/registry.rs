@@ -7,7 +7,7 @@ use std::{
 
 use upliftmem_core::{MemoryId, TaskId};
 
-use super::space::{Point, Side, Space, dot};
+use super::space::{Point, Side, Space, TOGETHER, dot, products};
 use crate::{
     Embedding,
     error::{Result, invalid},
@@ -19,12 +19,12 @@ pub(crate) struct Registry {
     space: Arc<Space>,
     task_ids: Arc<BTreeMap<TaskId, u32>>,
     memory_ids: Arc<BTreeMap<MemoryId, u32>>,
-    pub(crate) tasks: Vec<Text>,
-    pub(crate) memories: Vec<Text>,
+    pub(crate) tasks: Vec<Arc<Text>>,
+    pub(crate) memories: Vec<Arc<Text>>,
     /// Row i has the similarities of memory i to the memories before it.
     similarity: Vec<Arc<[f64]>>,
     /// Memories that were asked about without being known: placing a text costs more than all else about it.
-    visitors: Arc<RwLock<HashMap<MemoryId, Text>>>,
+    visitors: Arc<RwLock<HashMap<MemoryId, Arc<Text>>>>,
 }
 
 /// Memories whose places are kept though nothing is known of them.
@@ -58,15 +58,15 @@ impl Registry {
         let mut moved = Self::new(space);
         moved.task_ids = Arc::clone(&self.task_ids);
         moved.memory_ids = Arc::clone(&self.memory_ids);
-        for text in &self.tasks {
-            let placed = moved.place(&text.embedding, Side::Task);
-            moved.tasks.push(placed);
-        }
-        for text in &self.memories {
-            let placed = moved.place(&text.embedding, Side::Memory);
-            moved.push_memory(placed);
-        }
+        let [tasks, memories] = self.embeddings();
+        moved.tasks = moved.place(&tasks, Side::Task);
+        moved.push_memories(moved.place(&memories, Side::Memory));
         moved
+    }
+
+    /// The embeddings of all tasks and of all memories.
+    pub(crate) fn embeddings(&self) -> [Vec<Embedding>; 2] {
+        [&self.tasks, &self.memories].map(|texts| texts.iter().map(|text| text.embedding.clone()).collect())
     }
 
     /// All tasks as they were embedded, in the order in which they became known.
@@ -79,23 +79,34 @@ impl Registry {
         in_order(&self.memory_ids, &self.memories)
     }
 
-    fn place(&self, embedding: &Embedding, side: Side) -> Text {
-        let centred = self.space.centred(embedding, side);
-        Text {
-            embedding: embedding.clone(),
-            point: self.space.place(&centred),
-            centred,
-        }
+    fn place(&self, embeddings: &[Embedding], side: Side) -> Vec<Arc<Text>> {
+        let texts: Vec<&Embedding> = embeddings.iter().collect();
+        let centred = self.space.centred(&texts, side);
+        let points = self.space.place(&centred);
+        let texts = embeddings.iter().zip(centred).zip(points);
+        texts
+            .map(|((embedding, centred), point)| {
+                Arc::new(Text {
+                    embedding: embedding.clone(),
+                    centred,
+                    point,
+                })
+            })
+            .collect()
     }
 
-    fn push_memory(&mut self, text: Text) {
-        let row = self
-            .memories
-            .iter()
-            .map(|known| dot(&known.centred, &text.centred))
-            .collect();
-        self.similarity.push(row);
-        self.memories.push(text);
+    fn push_memories(&mut self, texts: Vec<Arc<Text>>) {
+        let mut texts = texts.into_iter().peekable();
+        while texts.peek().is_some() {
+            let some: Vec<Arc<Text>> = texts.by_ref().take(TOGETHER).collect();
+            let centred: Vec<&[f64]> = some.iter().map(|text| &*text.centred).collect();
+            let known = self.memories.iter().map(|known| &*known.centred);
+            for (at, mut row) in products(&centred, known).into_iter().enumerate() {
+                row.extend(centred[..at].iter().map(|other| dot(other, centred[at])));
+                self.similarity.push(row.into());
+            }
+            self.memories.extend(some);
+        }
     }
 
     /// The task's position; a task never seen is added.
@@ -104,8 +115,7 @@ impl Registry {
             return known;
         }
         let position = position(self.tasks.len());
-        let text = self.place(embedding, Side::Task);
-        self.tasks.push(text);
+        self.push_task(embedding);
         Arc::make_mut(&mut self.task_ids).insert(id, position);
         position
     }
@@ -115,38 +125,59 @@ impl Registry {
         if let Some(&known) = self.task_ids.get(&id) {
             return known;
         }
-        let text = self.place(embedding, Side::Task);
-        self.tasks.push(text);
+        self.push_task(embedding);
         position(self.tasks.len() - 1)
     }
 
-    /// The memory's position; a memory never seen is added.
-    pub(crate) fn memory(&mut self, id: MemoryId, embedding: &Embedding) -> u32 {
-        if let Some(&known) = self.memory_ids.get(&id) {
-            return known;
-        }
-        let position = position(self.memories.len());
-        let text = self.visitor(id, embedding);
-        self.push_memory(text);
-        Arc::make_mut(&mut self.memory_ids).insert(id, position);
-        position
+    fn push_task(&mut self, embedding: &Embedding) {
+        let placed = self.place(std::slice::from_ref(embedding), Side::Task);
+        self.tasks.extend(placed);
     }
 
-    /// Where a memory lies of which nothing is known: from an earlier visit, or placed now.
-    fn visitor(&self, id: MemoryId, embedding: &Embedding) -> Text {
-        // Whoever stopped while holding it left whole entries.
+    /// The memories' positions; memories never seen are added.
+    pub(crate) fn memories(&mut self, asked: &[(MemoryId, &Embedding)]) -> Vec<u32> {
+        let mut new: Vec<(MemoryId, Embedding)> = asked
+            .iter()
+            .filter(|(id, _)| !self.memory_ids.contains_key(id))
+            .map(|&(id, embedding)| (id, embedding.clone()))
+            .collect();
+        new.sort_by_key(|(id, _)| *id);
+        new.dedup_by_key(|(id, _)| *id);
+        if !new.is_empty() {
+            let first = self.memories.len();
+            self.push_memories(self.visitors(&new));
+            let ids = Arc::make_mut(&mut self.memory_ids);
+            for (at, (id, _)) in new.iter().enumerate() {
+                ids.insert(*id, position(first + at));
+            }
+        }
+        asked.iter().map(|(id, _)| self.memory_ids[id]).collect()
+    }
+
+    /// Where memories lie of which nothing is known: from an earlier visit, or placed now.
+    fn visitors(&self, new: &[(MemoryId, Embedding)]) -> Vec<Arc<Text>> {
+        // Whoever stopped while holding the lock left whole entries.
         let kept = self.visitors.read().unwrap_or_else(PoisonError::into_inner);
-        if let Some(text) = kept.get(&id).filter(|text| text.embedding == *embedding) {
-            return text.clone();
-        }
+        let known = new.iter().map(|(id, embedding)| {
+            let text = kept.get(id).filter(|text| text.embedding == *embedding);
+            text.cloned()
+        });
+        let mut texts: Vec<Option<Arc<Text>>> = known.collect();
         drop(kept);
-        let text = self.place(embedding, Side::Memory);
-        let mut kept = self.visitors.write().unwrap_or_else(PoisonError::into_inner);
-        if kept.len() >= VISITORS_MAX {
-            kept.clear();
+        let missing: Vec<usize> = (0..new.len()).filter(|&at| texts[at].is_none()).collect();
+        if !missing.is_empty() {
+            let embeddings: Vec<Embedding> = missing.iter().map(|&at| new[at].1.clone()).collect();
+            let placed = self.place(&embeddings, Side::Memory);
+            let mut kept = self.visitors.write().unwrap_or_else(PoisonError::into_inner);
+            if kept.len() + placed.len() > VISITORS_MAX {
+                kept.clear();
+            }
+            for (&at, text) in missing.iter().zip(placed) {
+                kept.insert(new[at].0, Arc::clone(&text));
+                texts[at] = Some(text);
+            }
         }
-        kept.insert(id, text.clone());
-        text
+        texts.into_iter().flatten().collect()
     }
 
     /// The position of a known memory.
@@ -214,7 +245,7 @@ impl Registry {
     }
 }
 
-fn in_order<I: Copy>(ids: &BTreeMap<I, u32>, texts: &[Text]) -> Vec<(I, Embedding)> {
+fn in_order<I: Copy>(ids: &BTreeMap<I, u32>, texts: &[Arc<Text>]) -> Vec<(I, Embedding)> {
     let mut places: Vec<(u32, I)> = ids.iter().map(|(&id, &at)| (at, id)).collect();
     places.sort_unstable_by_key(|(at, _)| *at);
     places

@@ -18,7 +18,7 @@ use super::{
     terms::Terms,
 };
 use crate::{
-    Ask, MemoryInput, ScorerVersion, Scores, SetScorer, TaskInput, TaskScorer,
+    Ask, Embedding, MemoryInput, ScorerVersion, Scores, SetScorer, TaskInput, TaskScorer,
     error::{Result, invalid},
 };
 
@@ -107,18 +107,17 @@ impl CompactScorer {
         memories: &[MemoryInput<'_>],
     ) -> Result<(Vec<MemoryId>, Vec<u32>)> {
         let dimension = self.dimension.unwrap_or(task.embedding.dimension());
-        let named = format_args!("task {}", task.id).to_string();
-        registry.check(dimension, &named, task.embedding)?;
+        registry.check(dimension, &format_args!("task {}", task.id), task.embedding)?;
         let mut memories: Vec<&MemoryInput<'_>> = memories.iter().collect();
         memories.sort_unstable_by_key(|memory| memory.id);
         memories.dedup_by_key(|memory| memory.id);
-        let mut candidates = Vec::with_capacity(memories.len());
         for memory in &memories {
             if registry.known_memory(memory.id).is_none() {
-                registry.check(dimension, &format!("memory {}", memory.id), memory.embedding)?;
+                registry.check(dimension, &format_args!("memory {}", memory.id), memory.embedding)?;
             }
-            candidates.push(registry.memory(memory.id, memory.embedding));
         }
+        let asked: Vec<(MemoryId, &Embedding)> = memories.iter().map(|m| (m.id, m.embedding)).collect();
+        let candidates = registry.memories(&asked);
         Ok((memories.iter().map(|memory| memory.id).collect(), candidates))
     }
 
@@ -131,7 +130,7 @@ impl CompactScorer {
         candidates: Vec<u32>,
     ) -> BoundTask<'_> {
         let query = Query::new(registry, &self.kernel, task, candidates, self.now);
-        let labels = self.posterior.rows.iter().cloned();
+        let labels = self.posterior.rows.iter().map(AsRef::as_ref);
         let mut terms = Terms::new(
             self.kind,
             &self.kernel,

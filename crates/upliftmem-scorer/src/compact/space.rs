@@ -76,8 +76,17 @@ pub(crate) struct Space {
     memory_mean: Vec<f64>,
     /// Rows of the map to shared directions; `None` compares all directions alike.
     shared: Option<Mat<f64>>,
-    temperature: Option<f64>,
-    landmarks: Vec<Point>,
+    landmarks: Option<Landmarks>,
+}
+
+/// Known tasks that texts are placed among.
+#[derive(Debug, Clone)]
+struct Landmarks {
+    /// Similarity that makes a task count e times more.
+    temperature: f64,
+    tasks: Vec<Point>,
+    /// The same numbers, an entry of all tasks a column.
+    entries: Mat<f64>,
 }
 
 impl Space {
@@ -87,8 +96,7 @@ impl Space {
             task_mean: vec![0.0; dimension],
             memory_mean: vec![0.0; dimension],
             shared: None,
-            temperature: None,
-            landmarks: Vec::new(),
+            landmarks: None,
         }
     }
 
@@ -103,39 +111,41 @@ impl Space {
             task_mean: mean(dimension, tasks),
             memory_mean: mean(dimension, memories),
             shared: None,
-            temperature: sharpening.temperature(),
-            landmarks: Vec::new(),
+            landmarks: None,
         };
         if sharpening != Sharpening::Plain {
             space.shared = space.shared_directions(tasks, memories);
         }
-        if space.temperature.is_some() {
+        if let Some(temperature) = sharpening.temperature().filter(|_| !tasks.is_empty()) {
             let stride = tasks.len().div_ceil(LANDMARKS_MAX).max(1);
-            space.landmarks = tasks
-                .iter()
-                .step_by(stride)
-                .map(|task| space.centred(task, Side::Task))
-                .collect();
+            let texts: Vec<&Embedding> = tasks.iter().step_by(stride).collect();
+            let tasks = space.centred(&texts, Side::Task);
+            space.landmarks = Some(Landmarks {
+                temperature,
+                entries: Mat::from_fn(tasks.len(), tasks[0].len(), |task, entry| tasks[task][entry]),
+                tasks,
+            });
         }
         space
     }
 
-    /// The centred embedding at length one, by shared directions. A text that equals the mean has no direction and lies
-    /// at the origin.
-    pub(crate) fn centred(&self, embedding: &Embedding, side: Side) -> Point {
+    /// The centred embeddings at length one, by shared directions. A text that equals the mean has no direction and
+    /// lies at the origin.
+    pub(crate) fn centred(&self, texts: &[&Embedding], side: Side) -> Vec<Point> {
         let mean = match side {
             Side::Task => &self.task_mean,
             Side::Memory => &self.memory_mean,
         };
-        let values = embedding.values().iter().zip(mean);
-        let centred = unit(values.map(|(&value, mean)| f64::from(value) - mean).collect());
+        let centred: Vec<Point> = texts
+            .iter()
+            .map(|text| {
+                let values = text.values().iter().zip(mean);
+                unit(values.map(|(&value, mean)| f64::from(value) - mean).collect())
+            })
+            .collect();
         match &self.shared {
             None => centred,
-            Some(map) => unit(
-                (0..map.ncols())
-                    .map(|row| dot(map.col_as_slice(row), &centred))
-                    .collect(),
-            ),
+            Some(map) => units(products(&centred, columns(map))),
         }
     }
 
@@ -147,11 +157,8 @@ impl Space {
         let dimension = self.task_mean.len();
         let moment = |texts: &[Embedding], side: Side| -> Mat<f64> {
             let stride = texts.len().div_ceil(MOMENT_TEXTS_MAX).max(1);
-            let points: Vec<Point> = texts
-                .iter()
-                .step_by(stride)
-                .map(|text| self.centred(text, side))
-                .collect();
+            let texts: Vec<&Embedding> = texts.iter().step_by(stride).collect();
+            let points = self.centred(&texts, side);
             let cells: Vec<f64> = points.iter().flat_map(|point| point.iter().copied()).collect();
             let matrix = MatRef::from_column_major_slice(&cells, dimension, points.len());
             matrix * matrix.transpose() * faer::Scale(1.0 / points.len() as f64)
@@ -178,34 +185,26 @@ impl Space {
         Some(root.L().to_owned())
     }
 
-    /// Where a centred text lies among the tasks.
-    pub(crate) fn place(&self, centred: &Point) -> Point {
-        let Some(temperature) = self.temperature.filter(|_| !self.landmarks.is_empty()) else {
-            return Arc::clone(centred);
+    /// Where centred texts lie among the tasks.
+    pub(crate) fn place(&self, centred: &[Point]) -> Vec<Point> {
+        let Some(landmarks) = &self.landmarks else {
+            return centred.to_vec();
         };
-        let mut sum = vec![0.0; centred.len()];
-        add_near(centred, &self.landmarks, temperature, &mut sum);
-        unit(sum)
+        let mut weights = products(centred, landmarks.tasks.iter().map(AsRef::as_ref));
+        for weight in weights.iter_mut().flatten() {
+            // Shifted by one, the largest similarity, so that nothing overflows.
+            *weight = ((*weight - 1.0) / landmarks.temperature).exp();
+        }
+        units(products(&weights, columns(&landmarks.entries)))
     }
 }
 
-/// Adds up landmarks by how near they are.
-#[pulp::with_simd(add_near = pulp::Arch::new())]
-#[inline(always)]
-fn add_near_simd<'a, S: Simd>(
-    simd: S,
-    centred: &'a [f64],
-    landmarks: &'a [Point],
-    temperature: f64,
-    sum: &'a mut [f64],
-) {
-    for landmark in landmarks {
-        // Shifted by one, the largest similarity, so that nothing overflows.
-        let weight = ((dot_simd(simd, centred, landmark) - 1.0) / temperature).exp();
-        for (total, value) in sum.iter_mut().zip(landmark.iter()) {
-            *total += weight * value;
-        }
-    }
+fn columns(matrix: &Mat<f64>) -> impl Iterator<Item = &[f64]> + Clone {
+    (0..matrix.ncols()).map(|column| matrix.col_as_slice(column))
+}
+
+fn units(vectors: Vec<Vec<f64>>) -> Vec<Point> {
+    vectors.into_iter().map(unit).collect()
 }
 
 fn unit(mut values: Vec<f64>) -> Point {
@@ -234,20 +233,63 @@ fn mean(dimension: usize, texts: &[Embedding]) -> Vec<f64> {
     mean
 }
 
+/// Texts whose inner products with a row are formed together: rows are many and do not stay near the processor.
+pub(crate) const TOGETHER: usize = 4;
+
+/// The inner products of each text with each row, the same as [`dot`] gives, bit for bit.
+pub(crate) fn products<'r>(
+    texts: &[impl AsRef<[f64]>],
+    rows: impl Iterator<Item = &'r [f64]> + Clone,
+) -> Vec<Vec<f64>> {
+    let mut all = Vec::with_capacity(texts.len());
+    let (together, rest) = texts.as_chunks::<TOGETHER>();
+    for texts in together {
+        let texts = texts.each_ref().map(AsRef::as_ref);
+        let mut of_texts: [Vec<f64>; TOGETHER] = Default::default();
+        for row in rows.clone() {
+            for (products, product) in of_texts.iter_mut().zip(dots(texts, row)) {
+                products.push(product);
+            }
+        }
+        all.extend(of_texts);
+    }
+    let alone = rest.iter().map(AsRef::as_ref);
+    all.extend(alone.map(|text| rows.clone().map(|row| dot(text, row)).collect()));
+    all
+}
+
 /// The inner product, summed in eight lanes with every product rounded: the same on every machine and fast on all.
 #[pulp::with_simd(dot = pulp::Arch::new())]
 #[inline(always)]
 pub(crate) fn dot_simd<'a, S: Simd>(_simd: S, a: &'a [f64], b: &'a [f64]) -> f64 {
-    let mut lanes = [0.0; 8];
-    let (a_chunks, a_rest) = a.as_chunks::<8>();
-    let (b_chunks, b_rest) = b.as_chunks::<8>();
-    for (x, y) in a_chunks.iter().zip(b_chunks) {
-        for lane in 0..8 {
-            lanes[lane] += x[lane] * y[lane];
+    let [sum] = lanes([a], b);
+    sum
+}
+
+/// The inner products of some texts with a row.
+#[pulp::with_simd(dots = pulp::Arch::new())]
+#[inline(always)]
+fn dots_simd<'a, S: Simd>(_simd: S, texts: [&'a [f64]; TOGETHER], row: &'a [f64]) -> [f64; TOGETHER] {
+    lanes(texts, row)
+}
+
+#[inline(always)]
+fn lanes<const TEXTS: usize>(texts: [&[f64]; TEXTS], row: &[f64]) -> [f64; TEXTS] {
+    let mut lanes = [[0.0; 8]; TEXTS];
+    let (row_chunks, row_rest) = row.as_chunks::<8>();
+    let parts = texts.map(|text| text[..row.len()].as_chunks::<8>());
+    for (at, y) in row_chunks.iter().enumerate() {
+        for (lanes, (chunks, _)) in lanes.iter_mut().zip(parts) {
+            let x = &chunks[at];
+            for lane in 0..8 {
+                lanes[lane] += x[lane] * y[lane];
+            }
         }
     }
-    let rest: f64 = a_rest.iter().zip(b_rest).map(|(x, y)| x * y).sum();
-    lanes.iter().sum::<f64>() + rest
+    std::array::from_fn(|text| {
+        let rest: f64 = parts[text].1.iter().zip(row_rest).map(|(x, y)| x * y).sum();
+        lanes[text].iter().sum::<f64>() + rest
+    })
 }
 
 #[cfg(test)]
@@ -271,10 +313,8 @@ mod tests {
 
     /// Mean similarity within kinds minus that between kinds.
     fn contrast(space: &Space, tasks: &[Embedding]) -> f64 {
-        let points: Vec<Point> = tasks
-            .iter()
-            .map(|text| space.place(&space.centred(text, Side::Task)))
-            .collect();
+        let texts: Vec<&Embedding> = tasks.iter().collect();
+        let points = space.place(&space.centred(&texts, Side::Task));
         let (mut sums, mut counts) = ([0.0; 2], [0.0; 2]);
         for i in 0..points.len() {
             for j in 0..i {
@@ -326,11 +366,25 @@ mod tests {
         let tasks = texts(10, 3);
         for sharpening in Sharpening::ALL {
             let space = Space::fit(64, &tasks, &tasks, sharpening);
-            let point = space.place(&space.centred(&tasks[0], Side::Memory));
-            assert!((dot(&point, &point) - 1.0).abs() < 1e-12);
+            let point = &space.place(&space.centred(&[&tasks[0]], Side::Memory))[0];
+            assert!((dot(point, point) - 1.0).abs() < 1e-12);
         }
         let twins = [tasks[0].clone(), tasks[0].clone(), tasks[0].clone()];
-        let origin = Space::fit(64, &twins, &twins, Sharpening::Wide).centred(&tasks[0], Side::Task);
-        assert!(dot(&origin, &origin).abs() < 1e-12);
+        let origin = &Space::fit(64, &twins, &twins, Sharpening::Wide).centred(&[&tasks[0]], Side::Task)[0];
+        assert!(dot(origin, origin).abs() < 1e-12);
+    }
+
+    #[test]
+    fn a_text_lies_at_the_same_place_whatever_is_placed_beside_it() {
+        let (tasks, new) = (texts(30, 7), texts(11, 8));
+        let new: Vec<&Embedding> = new.iter().collect();
+        for sharpening in Sharpening::ALL {
+            let space = Space::fit(64, &tasks, &tasks, sharpening);
+            let together = space.place(&space.centred(&new, Side::Memory));
+            for (text, point) in new.iter().zip(together) {
+                let alone = space.place(&space.centred(&[text], Side::Memory));
+                assert_eq!(alone[0], point, "{sharpening:?}");
+            }
+        }
     }
 }

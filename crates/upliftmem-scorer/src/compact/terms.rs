@@ -3,8 +3,6 @@
 //! A weighted sum of covariances with labels is, for a fixed task, a constant, one number a memory and one a
 //! pair. Scoring a set of k members then takes k (k + 1) / 2 additions, however many labels there are.
 
-use std::sync::Arc;
-
 use super::{
     kernel::{Kernel, LabelKind},
     query::{NOT_A_CANDIDATE, Query},
@@ -28,14 +26,14 @@ pub(crate) struct Terms {
 impl Terms {
     /// The function (c, S) -> sum over labels of weight times covariance, for the query's task. The labels'
     /// members are among the first `known` memories.
-    pub(crate) fn new(
+    pub(crate) fn new<'r>(
         kind: LabelKind,
         kernel: &Kernel,
         registry: &Registry,
         scale: RelevanceScale,
         query: &Query,
         known: usize,
-        labels: impl Iterator<Item = (Arc<Row>, f64)>,
+        labels: impl Iterator<Item = (&'r Row, f64)>,
     ) -> Self {
         let count = query.candidates.len();
         let fades: Vec<f64> = query.similarity.iter().map(|&s| kernel.fade(s)).collect();

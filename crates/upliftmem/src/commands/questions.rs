@@ -247,19 +247,20 @@ async fn one_world(
         if let Some(model) = arguments.reader.clone().filter(|_| strategy == Strategy::Evsi) {
             let settings = TrainerSettings {
                 epochs: arguments.reader_epochs,
-                learning_rate: 5e-4,
-                batch_labels: 16,
+                learning_rate: 2e-3,
+                batch_labels: 8,
                 seed,
                 ..TrainerSettings::default()
             };
             let (memories, tasks) = (world.memories.clone(), world.train.clone());
-            arms.push(
-                tokio::task::spawn_blocking(move || {
-                    let scorer = reader(&model, &memories, &tasks, &labels, settings, output)?;
-                    held_out.beamed("uplift (lm)", scorer.as_ref())
-                })
-                .await??,
-            );
+            let read = tokio::task::spawn_blocking(move || {
+                let reader = reader(&model, &memories, &tasks, &labels, settings, output)?;
+                anyhow::Ok([
+                    held_out.beamed("lm, untrained", &reader.untrained)?,
+                    held_out.beamed("uplift (lm)", reader.trained.as_ref())?,
+                ])
+            });
+            arms.extend(read.await??);
         }
         last = Some(context);
     }

@@ -6,11 +6,17 @@ use anyhow::Result;
 use upliftmem_core::{Memory, Task, objectives::ValueLabel};
 use upliftmem_engine::Labelled;
 use upliftmem_scorer::{
-    Corpus, Embedding, SetScorer, Trainer, TrainerSettings, ValueExample,
-    lm::{Device, LmBase, LmModel, LmSettings},
+    Corpus, Embedding, ScorerVersion, SetScorer, Trainer, TrainerSettings, ValueExample,
+    lm::{Calibration, Device, LmBase, LmModel, LmScorer, LmSettings},
 };
 
 use crate::output::Output;
+
+/// A model that reads sets, as it is and after learning from executed ones.
+pub(crate) struct Reader {
+    pub(crate) untrained: LmScorer,
+    pub(crate) trained: Arc<dyn SetScorer>,
+}
 
 /// Trains an adapter beside a model on executed sets. Takes about a second a label and epoch with a small model.
 pub(crate) fn reader(
@@ -20,7 +26,7 @@ pub(crate) fn reader(
     labels: &[Labelled],
     settings: TrainerSettings,
     output: Output,
-) -> Result<Arc<dyn SetScorer>> {
+) -> Result<Reader> {
     let base = LmBase::load(model, LmSettings::default(), &Device::Cpu)?;
     // It reads texts: there is one embedding for all.
     let blank = Embedding::new(&[1.0])?;
@@ -45,6 +51,7 @@ pub(crate) fn reader(
             Labelled::Reference(_) => None,
         })
         .collect();
+    let untrained = LmScorer::new(ScorerVersion(0), Arc::clone(&base), None, Calibration::NONE);
     let mut trainer = Trainer::new(settings, vec![LmModel::new(base, settings.seed)])?;
     let update = trainer.warm_up(&corpus, &examples, &|progress| {
         let held_out = progress
@@ -55,5 +62,8 @@ pub(crate) fn reader(
             progress.epoch, progress.epochs, progress.training.total
         ));
     })?;
-    Ok(update.scorer)
+    Ok(Reader {
+        untrained,
+        trained: update.scorer,
+    })
 }

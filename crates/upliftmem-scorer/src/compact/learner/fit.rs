@@ -16,7 +16,7 @@ use super::{
     CompactLearner,
     frame::Frame,
 };
-use crate::{Embedding, ScorerError, error::Result};
+use crate::{ScorerError, error::Result};
 
 /// Labels on which degrees of sharpening are compared, and evaluations for each.
 const TRIAL_LABELS: usize = 250;
@@ -40,13 +40,7 @@ pub(super) struct Search {
 impl CompactLearner {
     /// Compares ways of placing texts on a few labels.
     pub(super) fn choose_space(&self, frame: &Frame) -> Result<(Sharpening, Trial)> {
-        let tasks: Vec<Embedding> = self.registry.tasks.iter().map(|t| t.embedding.clone()).collect();
-        let memories: Vec<Embedding> = self
-            .registry
-            .memories
-            .iter()
-            .map(|m| m.embedding.clone())
-            .collect();
+        let [tasks, memories] = self.registry.embeddings();
         let few = spaced(self.labels.len(), self.settings.evidence_max.min(TRIAL_LABELS));
         let mut best: Option<(Sharpening, f64, Registry)> = None;
         let mut evaluations = 0;

@@ -107,7 +107,7 @@ impl CompactLearner {
     /// Makes a memory known. A memory already known keeps the embedding it has.
     pub fn add_memory(&mut self, id: MemoryId, embedding: &Embedding) -> Result<()> {
         self.admit(&format!("memory {id}"), embedding)?;
-        self.registry.memory(id, embedding);
+        self.registry.memories(&[(id, embedding)]);
         Ok(())
     }
 

@@ -150,10 +150,7 @@ impl CompactLearner {
 
     /// A refit whose result is known: conditions on all labels with these hyper-parameters, in this space.
     fn adopt(&mut self, fitted: Fitted) -> Result<()> {
-        let texts = |known: &[super::super::registry::Text]| -> Vec<Embedding> {
-            known.iter().map(|text| text.embedding.clone()).collect()
-        };
-        let (tasks, memories) = (texts(&self.registry.tasks), texts(&self.registry.memories));
+        let [tasks, memories] = self.registry.embeddings();
         let space = Space::fit(self.dimension.unwrap_or(0), &tasks, &memories, fitted.sharpening);
         let registry: Registry = self.registry.moved(space);
         let frame = Frame::of(&self.settings, &self.labels);
