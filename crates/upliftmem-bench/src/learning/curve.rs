@@ -2,6 +2,7 @@
 
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
+use serde::{Deserialize, Serialize};
 use upliftmem_core::{MemorySet, Task};
 use upliftmem_engine::{Result, Strategy};
 use upliftmem_scorer::CompactSettings;
@@ -9,7 +10,7 @@ use upliftmem_scorer::CompactSettings;
 use super::{
     arena::{Arena, MEMORIES_MAX},
     gather::{self, Execution, Gathering},
-    learners::{Averages, CompactRetriever, Learner, LinearModel, SimilarityTop},
+    learners::{Averages, Learner, LinearModel, Network, ScorerRetriever, SimilarityTop},
     texts::Texts,
 };
 use crate::worlds::{World, WorldKind};
@@ -21,7 +22,7 @@ pub const BUDGETS: [usize; 3] = [300, 700, 1_900];
 const SIGN_MIN: f64 = 0.02;
 
 /// How well one learner does.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Measurement {
     /// The learner.
     pub learner: String,
@@ -35,12 +36,14 @@ pub struct Measurement {
     pub sign_accuracy: Option<f64>,
     /// Mean size of the chosen sets.
     pub size: f64,
+    /// True uplift of the sets that were probed to get this far, on average: what probing did to the tasks it used.
+    pub probed: Option<f64>,
     /// Where the rest of the best set's gain went.
     pub loss: Loss,
 }
 
 /// What is lost against the best sets, by cause, as shares of their gain.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Loss {
     /// Tasks that are best left alone: what memories do there.
     pub meddling: f64,
@@ -53,7 +56,7 @@ pub struct Loss {
 }
 
 /// One world with one seed, all learners, all budgets.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Run {
     /// The world.
     pub kind: WorldKind,
@@ -97,8 +100,10 @@ pub fn run(kind: WorldKind, seed: u64, plan: &Plan) -> Result<Run> {
             let mut gathering = begun.clone();
             for &budget in &plan.budgets {
                 gathering.extend(strategy, budget)?;
-                let learner = CompactRetriever::new(&format!("{name}, {strategy}"), gathering.refit()?);
-                measurements.push(measure(&arena, &learner, budget, &tasks)?);
+                let learner = ScorerRetriever::new(&format!("{name}, {strategy}"), gathering.refit()?);
+                let mut measured = measure(&arena, &learner, budget, &tasks)?;
+                measured.probed = probed(&arena, gathering.probes())?;
+                measurements.push(measured);
             }
             if row == 0 && place == 0 && plan.baselines {
                 measurements.extend(others(&arena, &gathering.labels, &plan.budgets, &tasks)?);
@@ -112,14 +117,26 @@ pub fn run(kind: WorldKind, seed: u64, plan: &Plan) -> Result<Run> {
     })
 }
 
+fn probed(arena: &Arena, probes: &[Execution]) -> Result<Option<f64>> {
+    let mut sum = 0.0;
+    for probe in probes {
+        sum += arena.world.expected_utility(&probe.task, &probe.set)?
+            - arena.world.expected_utility(&probe.task, &MemorySet::EMPTY)?;
+    }
+    Ok((!probes.is_empty()).then(|| sum / probes.len() as f64))
+}
+
 fn others(
     arena: &Arena,
     labels: &[Execution],
     budgets: &[usize],
     tasks: &[TestTask<'_>],
 ) -> Result<Vec<Measurement>> {
-    let mut learners: Vec<Box<dyn Learner>> =
-        vec![Box::new(LinearModel::default()), Box::new(Averages::default())];
+    let mut learners: Vec<Box<dyn Learner>> = vec![
+        Box::new(Network::default()),
+        Box::new(LinearModel::default()),
+        Box::new(Averages::default()),
+    ];
     for count in [1, 3, 5] {
         learners.push(Box::new(SimilarityTop(count)));
     }
@@ -201,6 +218,7 @@ fn measure(
         optimism: predicted_any.then_some(optimism / count),
         sign_accuracy: (judged > 0.0).then_some(right / judged),
         size: size / count,
+        probed: None,
         loss,
     })
 }

@@ -148,6 +148,11 @@ impl<'a> Gathering<'a> {
         Ok(())
     }
 
+    /// The labels beyond the stream.
+    pub fn probes(&self) -> &[Execution] {
+        &self.labels[self.labels.len().min(STREAM)..]
+    }
+
     fn refit_if_due(&mut self) -> Result<()> {
         let new = (self.labels.len() - self.fitted) as f64;
         if new >= REFIT_AFTER.max(REFIT_GROWTH * self.fitted as f64) {

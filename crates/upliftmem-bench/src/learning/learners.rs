@@ -5,9 +5,11 @@ use std::{
     sync::Arc,
 };
 
-use upliftmem_core::{MemoryId, MemorySet, Task, Uplift};
+use upliftmem_core::{MemoryId, MemorySet, ReferenceId, Task, Uplift, objectives::ValueLabel};
 use upliftmem_engine::Result;
-use upliftmem_scorer::{Ask, SetScorer};
+use upliftmem_scorer::{
+    Ask, Corpus, NetworkModel, NetworkSettings, SetScorer, Trainer, TrainerSettings, ValueExample,
+};
 
 use super::{
     arena::{Arena, MEMORIES_MAX},
@@ -171,13 +173,13 @@ impl Learner for LinearModel {
     }
 }
 
-/// A compact scorer of some moment, with beam search.
-pub struct CompactRetriever {
+/// A scorer of some moment, with beam search.
+pub struct ScorerRetriever {
     name: String,
     scorer: Arc<dyn SetScorer>,
 }
 
-impl CompactRetriever {
+impl ScorerRetriever {
     /// Retrieves by this scorer.
     pub fn new(name: &str, scorer: Arc<dyn SetScorer>) -> Self {
         Self {
@@ -187,7 +189,7 @@ impl CompactRetriever {
     }
 }
 
-impl Learner for CompactRetriever {
+impl Learner for ScorerRetriever {
     fn name(&self) -> String {
         self.name.clone()
     }
@@ -213,5 +215,63 @@ impl Learner for CompactRetriever {
             .scorer
             .bind(arena.task_input(task), &arena.memory_inputs(task))?;
         Ok(Some(bound.score(sets, Ask::VALUES)?.values))
+    }
+}
+
+/// An ensemble of set networks on the paper's losses for values.
+#[derive(Default)]
+pub(super) struct Network {
+    trained: Option<ScorerRetriever>,
+}
+
+impl Network {
+    const NAME: &str = "network, the paper's losses";
+    const MEMBERS: usize = 5;
+
+    fn trained(&self) -> Result<&ScorerRetriever> {
+        self.trained
+            .as_ref()
+            .ok_or_else(|| upliftmem_engine::Error::Internal("a network was asked before it learned".into()))
+    }
+}
+
+impl Learner for Network {
+    fn name(&self) -> String {
+        Self::NAME.into()
+    }
+
+    fn learn(&mut self, arena: &Arena, labels: &[Execution]) -> Result<()> {
+        let mut corpus = Corpus::default();
+        for memory in arena.world.memories() {
+            let embedding = arena.memory_embedding(memory.id).clone();
+            corpus.add_memory(memory.id, memory.text.clone(), embedding);
+        }
+        let mut values = Vec::with_capacity(labels.len());
+        for label in labels {
+            let embedding = arena.task_input(&label.task).embedding.clone();
+            corpus.add_task(label.task.id, label.task.context.clone(), embedding);
+            values.push(ValueExample {
+                set: label.set.clone(),
+                label: ValueLabel {
+                    task: label.task.id,
+                    // Every task has one reference.
+                    reference: ReferenceId::from_u128(label.task.id.as_u128()),
+                    uplift: Uplift::new(label.utility - label.reference)?,
+                },
+            });
+        }
+        let models = NetworkModel::several(NetworkSettings::default(), Self::MEMBERS, 1)?;
+        let mut trainer = Trainer::new(TrainerSettings::paper(), models)?;
+        let update = trainer.warm_up(&corpus, &values, &|_| {})?;
+        self.trained = Some(ScorerRetriever::new(Self::NAME, update.scorer));
+        Ok(())
+    }
+
+    fn choose(&self, arena: &Arena, task: &Task) -> Result<Choice> {
+        self.trained()?.choose(arena, task)
+    }
+
+    fn predict(&self, arena: &Arena, task: &Task, sets: &[MemorySet]) -> Result<Option<Vec<f64>>> {
+        self.trained()?.predict(arena, task, sets)
     }
 }

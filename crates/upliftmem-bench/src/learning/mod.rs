@@ -12,5 +12,5 @@ mod texts;
 pub use arena::Arena;
 pub use curve::{BUDGETS, Loss, Measurement, Plan, Run, run};
 pub use gather::{Execution, Gathering};
-pub use learners::{Choice, CompactRetriever, Learner, LinearModel};
+pub use learners::{Choice, Learner, LinearModel, ScorerRetriever};
 pub use texts::Texts;

@@ -3,24 +3,30 @@
 //!
 //! Options: `seeds=0..10`, `budgets=300,700,1900`, `strategies=evsi,random` (how labels beyond the first 300 are chosen),
 //! `rows=hash,told,baselines` or `rows=all`, `potion=DIRECTORY` (a model2vec directory, for the row `potion`), `losses`
-//! (where the rest of the best sets' gain went).
+//! (where the rest of the best sets' gain went), `out=FILE` (every world that is done goes there at once; the same command again goes on).
 //!
 //! Prints, for each learner and number of labels, the share of the best set's gain over no memory that is reached on
-//! unseen tasks, with the 95 % interval over seeds (each seed's mean over the worlds is one observation).
+//! unseen tasks, with the 95 % interval over seeds (each seed's mean over its worlds is one observation), and how far strategies are
+//! from `random`, paired by world and seed.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a report for people")]
 
+mod report;
+
 use std::{
     error::Error,
+    fs::{File, OpenOptions},
+    io::Write,
+    path::PathBuf,
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
     },
 };
 
 use rayon::prelude::*;
 use upliftmem_bench::{
-    learning::{BUDGETS, Measurement, Plan, Run, Texts, run},
+    learning::{BUDGETS, Plan, Run, Texts, run},
     worlds::WorldKind,
 };
 use upliftmem_engine::Strategy;
@@ -34,35 +40,70 @@ struct Asked {
     seeds: std::ops::Range<u64>,
     plan: Plan,
     losses: bool,
+    out: Option<PathBuf>,
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
     let asked = Asked::parse(std::env::args().skip(1))?;
+    let mut runs = asked.done()?;
     let jobs: Vec<(WorldKind, u64)> = asked
         .seeds
         .clone()
         .flat_map(|seed| asked.kinds.iter().map(move |&kind| (kind, seed)))
+        .filter(|&(kind, seed)| !runs.iter().any(|run| run.kind == kind && run.seed == seed))
         .collect();
+    let out = asked.out.as_ref().map(|path| {
+        let file = OpenOptions::new().create(true).append(true).open(path);
+        file.map(Mutex::new)
+    });
+    let out = out.transpose()?;
     let done = AtomicUsize::new(0);
-    let runs: Vec<Run> = jobs
+    let new: Vec<Run> = jobs
         .par_iter()
         .map(|&(kind, seed)| {
-            let result = run(kind, seed, &asked.plan);
+            let result = run(kind, seed, &asked.plan)?;
+            if let Some(out) = &out {
+                write(out, &result)?;
+            }
             let count = done.fetch_add(1, Ordering::Relaxed) + 1;
             eprint!("\r{count}/{} {kind} {seed}        ", jobs.len());
-            result
+            Ok::<_, Box<dyn Error + Send + Sync>>(result)
         })
-        .collect::<Result<_, _>>()?;
+        .collect::<Result<_, _>>()
+        .map_err(|error| error as Box<dyn Error>)?;
     eprintln!();
-    report(&runs, &asked);
+    runs.extend(new);
+    report::report(&runs, &asked.kinds, asked.losses);
     Ok(())
 }
 
+fn write(out: &Mutex<File>, run: &Run) -> Result<(), Box<dyn Error + Send + Sync>> {
+    let mut line = serde_json::to_string(run)?;
+    line.push('\n');
+    let mut file = out.lock().map_err(|_| "a writer stopped")?;
+    Ok(file.write_all(line.as_bytes())?)
+}
+
 impl Asked {
+    /// What an earlier run has done of this.
+    fn done(&self) -> Result<Vec<Run>, Box<dyn Error>> {
+        let Some(path) = self.out.as_ref().filter(|path| path.exists()) else {
+            return Ok(Vec::new());
+        };
+        let mut runs = Vec::new();
+        for line in std::fs::read_to_string(path)?.lines() {
+            let run: Run = serde_json::from_str(line)?;
+            if self.kinds.contains(&run.kind) && self.seeds.contains(&run.seed) {
+                runs.push(run);
+            }
+        }
+        Ok(runs)
+    }
+
     fn parse(arguments: impl Iterator<Item = String>) -> Result<Self, Box<dyn Error>> {
         let (mut seeds, mut budgets, mut losses) = (0..2, BUDGETS.to_vec(), false);
         let mut strategies = vec![Strategy::Evsi];
-        let (mut rows, mut kinds, mut potion) = (String::from("hash"), Vec::new(), None);
+        let (mut rows, mut kinds, mut potion, mut out) = (String::from("hash"), Vec::new(), None, None);
         for argument in arguments {
             match argument.split_once('=') {
                 Some(("seeds", range)) => {
@@ -75,6 +116,7 @@ impl Asked {
                 Some(("strategies", list)) => {
                     strategies = list.split(',').map(str::parse).collect::<Result<_, _>>()?;
                 }
+                Some(("out", path)) => out = Some(PathBuf::from(path)),
                 Some(("rows", list)) => rows = list.to_owned(),
                 Some(("potion", directory)) => potion = Some(directory.to_owned()),
                 Some((other, _)) => return Err(format!("{other} is no option").into()),
@@ -118,82 +160,7 @@ impl Asked {
             seeds,
             plan,
             losses,
+            out,
         })
     }
-}
-
-fn mean(values: &[f64]) -> f64 {
-    values.iter().sum::<f64>() / values.len() as f64
-}
-
-fn report(runs: &[Run], asked: &Asked) {
-    let names = asked.kinds.iter().map(|kind| kind.name()).collect::<Vec<_>>();
-    println!(
-        "| learner | labels | share | 95 % | optimism | sign | size | {} |",
-        names.join(" | ")
-    );
-    println!("|---|---|---|---|---|---|---|{}", "---|".repeat(names.len()));
-    for at in 0..runs[0].measurements.len() {
-        row(runs, asked, at);
-    }
-    if asked.losses {
-        println!("\n| learner | labels | world | meddling | missed | useless members | choice |");
-        println!("|---|---|---|---|---|---|---|");
-        for (at, first) in runs[0].measurements.iter().enumerate() {
-            for &kind in &asked.kinds {
-                let part = |get: fn(&Measurement) -> f64| {
-                    let of_kind = runs.iter().filter(|run| run.kind == kind);
-                    mean(&of_kind.map(|run| get(&run.measurements[at])).collect::<Vec<_>>())
-                };
-                println!(
-                    "| {} | {} | {kind} | {:.3} | {:.3} | {:.3} | {:.3} |",
-                    first.learner,
-                    first.labels,
-                    part(|m| m.loss.meddling),
-                    part(|m| m.loss.missed),
-                    part(|m| m.loss.useless),
-                    part(|m| m.loss.choice),
-                );
-            }
-        }
-    }
-}
-
-fn row(runs: &[Run], asked: &Asked, at: usize) {
-    let first = &runs[0].measurements[at];
-    let of = |get: fn(&Measurement) -> Option<f64>| {
-        let values: Vec<f64> = runs.iter().filter_map(|run| get(&run.measurements[at])).collect();
-        if values.is_empty() {
-            "-".to_owned()
-        } else {
-            format!("{:.3}", mean(&values))
-        }
-    };
-    let share = |chosen: &dyn Fn(&Run) -> bool| {
-        let chosen = runs.iter().filter(|run| chosen(run));
-        mean(&chosen.map(|run| run.measurements[at].share).collect::<Vec<_>>())
-    };
-    let by_seed: Vec<f64> = asked
-        .seeds
-        .clone()
-        .map(|seed| share(&|run| run.seed == seed))
-        .collect();
-    let centre = mean(&by_seed);
-    let spread =
-        by_seed.iter().map(|x| (x - centre).powi(2)).sum::<f64>() / (by_seed.len() as f64 - 1.0).max(1.0);
-    let half = 2.0 * (spread / by_seed.len() as f64).sqrt();
-    let worlds: Vec<String> = asked
-        .kinds
-        .iter()
-        .map(|&kind| format!("{:.2}", share(&|run| run.kind == kind)))
-        .collect();
-    println!(
-        "| {} | {} | {centre:.3} | ±{half:.3} | {} | {} | {} | {} |",
-        first.learner,
-        first.labels,
-        of(|m| m.optimism),
-        of(|m| m.sign_accuracy),
-        of(|m| Some(m.size)),
-        worlds.join(" | ")
-    );
 }
