@@ -4,12 +4,21 @@
 //! a Python interpreter, these tests say so and stop.
 #![allow(clippy::unwrap_used)]
 
-use std::path::PathBuf;
-use std::time::Duration;
-
-use upliftmem_bench::bigcodebench::{
-    Benchmark, CaseOutcome, CodeTask, Limits, PythonSandbox, instruct_prompt,
+use std::{
+    path::PathBuf,
+    sync::{Arc, Mutex},
+    time::Duration,
 };
+
+use async_trait::async_trait;
+use upliftmem_agent::{
+    ExecutionRequest, Executor, ExecutorError, MemoryText,
+    chat::{ChatError, ChatMessage, ChatModel, ChatReply, ChatRequest, ChoiceLikelihood, Finish, Usage},
+};
+use upliftmem_bench::bigcodebench::{
+    Benchmark, CaseOutcome, CodeExecutor, CodeSettings, CodeTask, Limits, PythonSandbox, instruct_prompt,
+};
+use upliftmem_core::{MemoryId, Purpose, RolloutId, Task};
 
 /// Reference solutions that are run: every so many of those that need the standard library only.
 const EVERY: usize = 8;
@@ -243,4 +252,110 @@ fn a_solution_sees_nothing_of_the_system() {
         open.has_passed() && !open.granted.clone().unwrap().network_off,
         "{open:?}"
     );
+}
+
+/// Says one thing, and remembers what it was asked.
+struct Says(&'static str, Arc<Mutex<String>>);
+
+#[async_trait]
+impl ChatModel for Says {
+    fn name(&self) -> &str {
+        "says"
+    }
+
+    async fn chat(&self, request: &ChatRequest) -> Result<ChatReply, ChatError> {
+        let contents = request.messages.iter().map(|message| message.content.as_str());
+        *self.1.lock().unwrap() = contents.collect::<Vec<_>>().join("\n");
+        Ok(ChatReply {
+            text: self.0.to_owned(),
+            finish: Finish::Stop,
+            usage: Usage::default(),
+        })
+    }
+
+    async fn choices(
+        &self,
+        _: &[ChatMessage],
+        _: &[String],
+    ) -> Result<(Vec<ChoiceLikelihood>, Usage), ChatError> {
+        Err(ChatError::Unsupported("it only says one thing".into()))
+    }
+
+    fn count_tokens(&self, text: &str) -> usize {
+        text.split_whitespace().count()
+    }
+}
+
+fn doubling() -> CodeTask {
+    serde_json::from_value(serde_json::json!({
+        "task_id": "Own/1",
+        "instruct_prompt": "Double a number.",
+        "complete_prompt": "def task_func(x):\n",
+        "canonical_solution": "    return 2 * x",
+        "code_prompt": "def task_func(x):\n",
+        "test": "import unittest\nclass TestCases(unittest.TestCase):\n    def test_seven(self):\n        \
+            self.assertEqual(task_func(7), 14)\n",
+        "entry_point": "task_func",
+        "libs": "[]",
+    }))
+    .unwrap()
+}
+
+#[tokio::test]
+async fn a_model_writes_programs_and_their_tests_judge() {
+    let Some(sandbox) = sandbox() else { return };
+    let record = "[MEMORY TYPE] SUCCESS_PROCEDURE\n[TASK]\nTriple\n\n[EXECUTION TRAJECTORY]\nContract: its own\n\
+        Implementation: multiply by three\nBoundary: none";
+    let run = |answer: &'static str, task: Task| {
+        let asked = Arc::new(Mutex::new(String::new()));
+        let model = Arc::new(Says(answer, Arc::clone(&asked)));
+        let executor = CodeExecutor::new(model, sandbox.clone(), [doubling()], CodeSettings::default());
+        async move {
+            let request = ExecutionRequest {
+                id: RolloutId::from_u128(1),
+                task,
+                memories: vec![MemoryText {
+                    id: MemoryId::from_u128(1),
+                    text: record.to_owned(),
+                }],
+                purpose: Purpose::Probe,
+                seed: 3,
+            };
+            (executor.execute(&request).await, asked)
+        }
+    };
+    let (done, asked) = run(
+        "```python\ndef task_func(x):\n    return x + x\n```",
+        doubling().task(),
+    )
+    .await;
+    let done = done.unwrap();
+    assert_eq!((done.performance.get(), done.cost.get()), (1.0, 3.0));
+    assert_eq!(done.trajectory[0].observation, "All 1 tests passed.");
+    let asked = asked.lock().unwrap().clone();
+    assert!(
+        asked.contains("Double a number.") && asked.contains("multiply by three"),
+        "{asked}"
+    );
+    for hidden in ["assertEqual", "2 * x", "its own"] {
+        assert!(!asked.contains(hidden), "{hidden} was shown: {asked}");
+    }
+    let (wrong, _) = run(
+        "```python\ndef task_func(x):\n    return 3 * x\n```",
+        doubling().task(),
+    )
+    .await;
+    let wrong = wrong.unwrap();
+    assert_eq!(wrong.performance.get(), 0.0);
+    assert_eq!(wrong.trajectory[0].observation, "1 of 1 tests failed: test_seven");
+    let (broken, _) = run("I can not do that.", doubling().task()).await;
+    let broken = broken.unwrap();
+    assert_eq!(broken.performance.get(), 0.0);
+    assert!(
+        broken.trajectory[0]
+            .observation
+            .starts_with("The tests did not end: ")
+    );
+    let (unknown, _) = run("", Task::new("another", "x")).await;
+    assert!(matches!(unknown, Err(ExecutorError::Failed(why)) if why.contains("another")));
 }

@@ -12,6 +12,9 @@ mod template;
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use crate::ExecutorError;
 
 #[cfg(feature = "lm")]
 pub use local::{LocalChat, LocalSettings};
@@ -125,6 +128,18 @@ pub struct Usage {
     pub cached_tokens: u64,
 }
 
+impl Usage {
+    /// What every execution by a model tells.
+    pub fn told(self, model: &str) -> Map<String, Value> {
+        let mut told = Map::new();
+        told.insert("model".into(), json!(model));
+        told.insert("prompt_tokens".into(), json!(self.prompt_tokens));
+        told.insert("completion_tokens".into(), json!(self.completion_tokens));
+        told.insert("cached_tokens".into(), json!(self.cached_tokens));
+        told
+    }
+}
+
 impl std::ops::AddAssign for Usage {
     fn add_assign(&mut self, other: Self) {
         self.prompt_tokens += other.prompt_tokens;
@@ -152,6 +167,13 @@ pub struct ChatReply {
     pub finish: Finish,
     /// What it took.
     pub usage: Usage,
+}
+
+/// What is said after a closed thought; all of it if there is none.
+pub fn spoken(answer: &str) -> &str {
+    answer
+        .rsplit_once("</think>")
+        .map_or(answer, |(_, spoken)| spoken)
 }
 
 /// How likely a given answer is.
@@ -185,6 +207,16 @@ pub enum ChatError {
     /// The model can not do this.
     #[error("{0}")]
     Unsupported(String),
+}
+
+/// What an error of the model means for an execution.
+impl From<ChatError> for ExecutorError {
+    fn from(error: ChatError) -> Self {
+        match error {
+            ChatError::Failed(problem) | ChatError::TooLong(problem) => Self::Failed(problem),
+            ChatError::Unavailable(problem) | ChatError::Unsupported(problem) => Self::Unavailable(problem),
+        }
+    }
 }
 
 /// A model that answers conversations.

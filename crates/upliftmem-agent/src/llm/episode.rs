@@ -7,7 +7,6 @@ use serde_json::json;
 use tokio::sync::Semaphore;
 use upliftmem_core::{Cost, Task, TrajectoryStep};
 
-use super::{diagnostics, execution_error};
 use crate::{
     Environment, EnvironmentError, Execution, ExecutionRequest, Executor, ExecutorError, Turn,
     chat::{ChatError, ChatModel, ChatRequest, Sampling, Usage},
@@ -142,7 +141,7 @@ impl ActExecutor {
                 Ok(reply) => reply,
                 // What was done so far counts; the model could not read on.
                 Err(ChatError::TooLong(_)) if !steps.is_empty() => break End::Context,
-                Err(error) => return Err(execution_error(error)),
+                Err(error) => return Err(error.into()),
             };
             usage += reply.usage;
             let action = self.settings.style.action(&reply.text).unwrap_or_default();
@@ -161,7 +160,7 @@ impl ActExecutor {
                 }
             }
         };
-        let mut notes = diagnostics(self.model.name(), usage);
+        let mut notes = usage.told(self.model.name());
         notes.insert("end".into(), json!(end.name()));
         notes.insert("refused_actions".into(), json!(refused));
         notes.insert("memories_cut".into(), json!(memories.cut()));

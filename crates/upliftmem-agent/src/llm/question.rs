@@ -6,10 +6,10 @@ use async_trait::async_trait;
 use serde_json::{Map, Value, json};
 use upliftmem_core::{Cost, Performance, TrajectoryStep};
 
-use super::{AnswerScoring, ExpectedAnswer, diagnostics, execution_error};
+use super::{AnswerScoring, ExpectedAnswer};
 use crate::{
     Execution, ExecutionRequest, Executor, ExecutorError,
-    chat::{ChatMessage, ChatModel, ChatRequest, Sampling, Usage},
+    chat::{ChatMessage, ChatModel, ChatRequest, Sampling, Usage, spoken},
     prompts::{InjectedMemories, Judged, MemoryBudget, PublicTask, judge_messages, question_messages},
 };
 
@@ -82,11 +82,7 @@ impl QuestionExecutor {
                 "scoring by choice needs \"choices\" in the task's metadata, two or more".into(),
             ));
         }
-        let (likelihoods, usage) = self
-            .model
-            .choices(messages, choices)
-            .await
-            .map_err(execution_error)?;
+        let (likelihoods, usage) = self.model.choices(messages, choices).await?;
         let best = likelihoods
             .iter()
             .enumerate()
@@ -117,13 +113,8 @@ impl QuestionExecutor {
                 ..self.settings.sampling.clone()
             },
         };
-        let reply = self.model.chat(&request).await.map_err(execution_error)?;
-        let text = reply
-            .text
-            .rsplit_once("</think>")
-            .map_or(reply.text.as_str(), |(_, spoken)| spoken)
-            .trim()
-            .to_owned();
+        let reply = self.model.chat(&request).await?;
+        let text = spoken(&reply.text).trim().to_owned();
         let mut usage = reply.usage;
         let performance = match self.settings.scoring {
             AnswerScoring::Exact => f64::from(u8::from(expected.equals(&text))),
@@ -164,7 +155,7 @@ impl QuestionExecutor {
             },
         };
         let judge = self.judge.as_ref().unwrap_or(&self.model);
-        let reply = judge.chat(&request).await.map_err(execution_error)?;
+        let reply = judge.chat(&request).await?;
         let score = score_in(&reply.text).ok_or_else(|| {
             ExecutorError::Failed(format!(
                 "the judge said {:?} and not a number between 0 and 1",
@@ -202,7 +193,7 @@ impl Executor for QuestionExecutor {
             .iter()
             .map(|text| self.model.count_tokens(text))
             .sum();
-        let mut notes = diagnostics(self.model.name(), answered.usage);
+        let mut notes = answered.usage.told(self.model.name());
         notes.insert("memories_cut".into(), json!(memories.cut()));
         notes.extend(answered.notes);
         let invalid = |error: upliftmem_core::InvalidInput| ExecutorError::Failed(error.to_string());

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{InjectedMemories, PublicTask, PublicTurn, template::Template};
-use crate::chat::ChatMessage;
+use crate::chat::{ChatMessage, spoken};
 
 const E1_SYSTEM: Template = Template(include_str!("../../prompts/e1_system.txt"));
 const E1_USER: Template = Template(include_str!("../../prompts/e1_user.txt"));
@@ -67,7 +67,7 @@ impl ActStyle {
 
     /// The action in a reply; `None` if it holds none.
     pub fn action(self, reply: &str) -> Option<String> {
-        let spoken = after_thought(reply);
+        let spoken = spoken(reply);
         let lines = || spoken.lines().map(str::trim).filter(|line| !line.is_empty());
         let named = lines().find_map(|line| strip_prefix_ignoring_case(line, "action:"));
         let line = match self {
@@ -137,11 +137,6 @@ fn shop_page(scene: Scene<'_>) -> String {
             now.actions().map(|actions| actions.join("\n")).as_deref(),
         ),
     ])
-}
-
-/// What is said after a closed thought; all of it if there is none.
-pub(super) fn after_thought(reply: &str) -> &str {
-    reply.rsplit_once("</think>").map_or(reply, |(_, spoken)| spoken)
 }
 
 fn strip_prefix_ignoring_case<'a>(line: &'a str, prefix: &str) -> Option<&'a str> {

@@ -2,6 +2,7 @@
 
 use super::{
     PublicTask,
+    evidence::{field, is_empty_field, without_literals},
     fence::{indented, plain},
     template::Template,
 };
@@ -11,7 +12,8 @@ const E3_SYSTEM: Template = Template(include_str!("../../prompts/e3_system.txt")
 const E3_MEMORY: Template = Template(include_str!("../../prompts/e3_memory.txt"));
 const E3_NOTE: Template = Template(include_str!("../../prompts/e3_note.txt"));
 
-/// What of a stored record reaches the executor: implementation evidence, without the source task's contract.
+/// What of a stored record reaches the executor: implementation evidence, without the contract of the task it came from and
+/// without that task's literals.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ImplementationNote {
     /// Kind of task that it comes from.
@@ -23,36 +25,29 @@ pub struct ImplementationNote {
 }
 
 impl ImplementationNote {
-    /// The view of a memory. A record of a failure gives none; a text that is no record is evidence as it stands.
+    /// The view of a memory. A record of a failure gives none, nor does one without an implementation; a text that is no
+    /// record is evidence as it stands.
     pub fn of(memory: &MemoryText) -> Option<Self> {
         let text = plain(&memory.text);
         if text.contains("FAILURE_REFLECTION") {
             return None;
         }
+        let implementation = if text.contains("SUCCESS_PROCEDURE") {
+            let idiom = field(&text, "Verified idiom:").filter(|idiom| !is_empty_field(idiom));
+            let parts = [field(&text, "Implementation:"), idiom];
+            let parts: Vec<String> = parts
+                .iter()
+                .flatten()
+                .map(|part| without_literals(part))
+                .collect();
+            parts.join("\n")
+        } else {
+            text.clone()
+        };
         let line = |key: &str| {
             text.lines()
                 .find_map(|line| line.strip_prefix(key))
                 .map(str::trim)
-        };
-        let implementation = if text.contains("SUCCESS_PROCEDURE") {
-            let mut kept: Vec<String> = Vec::new();
-            let mut inside = false;
-            for line in text.lines() {
-                if line.starts_with("Implementation:") || line.starts_with("Verified idiom:") {
-                    inside = true;
-                } else if line.starts_with("Contract:")
-                    || line.starts_with("Boundary:")
-                    || line.starts_with('[')
-                {
-                    inside = false;
-                }
-                if inside {
-                    kept.push(line.to_owned());
-                }
-            }
-            kept.join("\n")
-        } else {
-            text.clone()
         };
         let family = line("Family:").or_else(|| {
             let mut lines = text.lines().skip_while(|line| line.trim() != "[TASK]").skip(1);
@@ -117,8 +112,36 @@ fn written(number: usize, note: &ImplementationNote) -> String {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_the_implementation_of_a_success_is_seen() {
+        let note = |text: &str| {
+            ImplementationNote::of(&MemoryText {
+                id: upliftmem_core::MemoryId::from_u128(1),
+                text: text.to_owned(),
+            })
+        };
+        let record = "[MEMORY TYPE] SUCCESS_PROCEDURE\n[TASK]\nCount words in a file\n\n[EXECUTION TRAJECTORY]\n\
+            Contract: takes a path, returns a dict\nImplementation: open(path, 'r'), re.findall(\"[a-z]+\", text),\n  \
+            then Counter; don't sort\nBoundary: an empty file gives {}\nVerified idiom: Counter(words).most_common(3)\n";
+        let seen = note(record).unwrap();
+        assert_eq!(
+            seen.implementation,
+            "open(path, 'r'), re.findall(\"...\", text),\n  then Counter; don't sort\nCounter(words).most_common(3)"
+        );
+        assert_eq!(seen.family, "Count words in a file");
+        for nothing in [
+            "",
+            "[MEMORY TYPE] SUCCESS_PROCEDURE\nContract: x",
+            "[MEMORY TYPE] FAILURE_REFLECTION\n[TASK]\nx\n\n[REFLECTION]\nImplementation: forgot to close",
+        ] {
+            assert_eq!(note(nothing), None, "{nothing}");
+        }
+        assert_eq!(note("free text").unwrap().implementation, "free text");
+    }
 
     #[test]
     fn libraries_are_those_that_the_evidence_imports() {

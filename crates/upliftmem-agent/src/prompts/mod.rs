@@ -5,6 +5,7 @@
 
 mod act;
 mod code;
+mod evidence;
 mod fence;
 mod public;
 mod question;

@@ -1,7 +1,7 @@
 //! BigCodeBench: programming tasks that are judged by their tests.
 //!
 //! A [`Benchmark`] is the tasks with the paper's division; [`instruct_prompt`] is what a model is told, [`solution_of`] what is
-//! taken from its answer, [`memory_view`] what it sees of memories; a [`PythonSandbox`] runs the solution against the tests.
+//! taken from its answer; a [`PythonSandbox`] runs the solution against the tests; a [`CodeExecutor`] is all of it, with a chat model.
 //!
 //! ```no_run
 //! use upliftmem_bench::bigcodebench::{Benchmark, PythonSandbox};
@@ -15,12 +15,12 @@
 
 mod data;
 mod error;
-mod evidence;
+mod executor;
 mod prompt;
 mod sandbox;
 
 pub use data::{Benchmark, CodeTask};
 pub use error::{LoadError, SandboxError};
-pub use evidence::{ImplementationEvidence, Note, memory_view};
+pub use executor::{CodeExecutor, CodeSettings};
 pub use prompt::{instruct_prompt, solution_of};
 pub use sandbox::{Case, CaseOutcome, Granted, Limits, PythonSandbox, TestReport};
