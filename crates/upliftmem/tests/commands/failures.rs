@@ -26,7 +26,7 @@ fn apart(place: &Path, script: &str) -> Option<Output> {
     match alone("mount -t tmpfs none \"$1\"") {
         Ok(output) if output.status.success() => Some(alone(script).unwrap()),
         other => {
-            println!("skipped: this system does not let a user mount a file system: {other:?}");
+            eprintln!("skipped: this system does not let a user mount a file system: {other:?}");
             None
         }
     }

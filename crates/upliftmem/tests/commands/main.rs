@@ -1,5 +1,5 @@
 //! Every command, end to end, and what a person sees.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::print_stderr)] // It says what it can not try here.
 
 #[path = "../support/mod.rs"]
 mod support;
