@@ -76,7 +76,7 @@ pub enum Error {
     },
 
     /// A line of an imported file is wrong. Nothing of the file was imported.
-    #[error("{file}, line {line}, field {field:?}: {problem}; nothing was imported")]
+    #[error("{file}, line {line}{}: {problem}; nothing was imported", of_field(field))]
     Import {
         /// The file's name.
         file: String,
@@ -136,8 +136,16 @@ pub enum Error {
         /// The file's name.
         file: String,
         /// What the operating system says.
-        problem: String,
+        problem: std::io::Error,
     },
+}
+
+/// Where in a line, unless it is the line as a whole.
+fn of_field(field: &str) -> String {
+    match field {
+        "line" => String::new(),
+        field => format!(", field {field:?}"),
+    }
 }
 
 /// Who can do something about an [`Error`].

@@ -541,8 +541,8 @@ pub(crate) fn open_executor(config: &Config) -> Result<Arc<dyn Executor>> {
             Ok(Arc::new(ActExecutor::new(open_chat(config)?, worlds, acting)))
         }
         ExecutorKind::None => bail!(
-            "no executor is configured\n  set [executor] kind = \"command\" and command = [\"python3\", \"agent.py\"] in \
-             upliftmem.toml,\n  or try a synthetic world with `--set executor.kind=world`"
+            "no executor is configured\n  set [executor] kind = \"command\" and command = [\"python3\", \"agent.py\"]\n  \
+             in upliftmem.toml, or try a synthetic world with `--set executor.kind=world`"
         ),
     }
 }

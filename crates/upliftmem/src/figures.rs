@@ -1,6 +1,6 @@
 //! What was executed in a store, as figures.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 use upliftmem_bench::figures::{Bar, Bars, Histogram, Lines, Point, Series};
@@ -9,7 +9,7 @@ use upliftmem_engine::{
     HelpReport, UpliftPoint, calibration_report, help_report, observed_uplifts, uplift_over_time,
 };
 
-use crate::context::Context;
+use crate::{context::Context, output::Output, png};
 
 /// Points of a learning curve.
 const CURVE_POINTS: usize = 12;
@@ -63,18 +63,19 @@ pub(crate) async fn learning(contexts: &[(String, &Context)]) -> Result<Figure> 
     })
 }
 
-/// Writes figures into a folder, and says what they are called.
-pub(crate) fn write(folder: &Path, figures: &[Figure]) -> Result<Vec<std::path::PathBuf>> {
+/// Writes figures into a folder, as SVG and as PNG, and says what they are called.
+pub(crate) fn write(folder: &Path, figures: &[Figure], output: Output) -> Result<Vec<PathBuf>> {
     std::fs::create_dir_all(folder).with_context(|| format!("{} can not be made", folder.display()))?;
-    figures
-        .iter()
-        .map(|figure| {
-            let file = folder.join(format!("{}.svg", figure.name));
-            std::fs::write(&file, &figure.svg)
-                .with_context(|| format!("{} can not be written", file.display()))?;
-            Ok(file)
-        })
-        .collect()
+    let mut files = Vec::new();
+    for figure in figures {
+        let file = folder.join(format!("{}.svg", figure.name));
+        std::fs::write(&file, &figure.svg)
+            .with_context(|| format!("{} can not be written", file.display()))?;
+        let drawn = png::beside(&file, &figure.svg, output)?;
+        files.push(file);
+        files.extend(drawn);
+    }
+    Ok(files)
 }
 
 fn curve(points: &[UpliftPoint]) -> Vec<Point> {

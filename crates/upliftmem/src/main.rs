@@ -3,8 +3,10 @@
 mod commands;
 mod config;
 mod context;
+mod failure;
 mod figures;
 mod output;
+mod png;
 mod progress;
 
 use std::process::ExitCode;
@@ -53,6 +55,6 @@ fn start_log(default: &str) {
 /// Says what went wrong, with all its causes.
 #[expect(clippy::print_stderr, reason = "the one place where a failure is told")]
 fn failed(error: &anyhow::Error) -> ExitCode {
-    eprintln!("error: {error:#}");
+    eprintln!("{}", failure::told(error));
     ExitCode::from(1)
 }

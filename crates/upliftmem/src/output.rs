@@ -2,11 +2,14 @@
 
 use std::io::{IsTerminal, Write};
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use serde::Serialize;
 
 /// Columns that a table may use.
 const WIDTH: usize = 80;
+
+/// What is said when standard output is full.
+pub(crate) const UNWRITABLE: &str = "standard output can not be written";
 
 /// Where results go.
 #[derive(Debug, Clone, Copy)]
@@ -29,9 +32,15 @@ impl Output {
 
     /// Prints a line to standard output. A reader that has gone away is no error.
     pub(crate) fn line(self, text: &str) -> Result<()> {
-        match writeln!(std::io::stdout().lock(), "{text}") {
+        self.bytes(format!("{text}\n").as_bytes())
+    }
+
+    /// [`Self::line`] for what is whole already.
+    pub(crate) fn bytes(self, bytes: &[u8]) -> Result<()> {
+        let mut out = std::io::stdout().lock();
+        match out.write_all(bytes).and_then(|()| out.flush()) {
             Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => std::process::exit(0),
-            other => Ok(other?),
+            other => other.context(UNWRITABLE),
         }
     }
 
@@ -70,6 +79,8 @@ pub(crate) fn strong(text: &str) -> String {
 pub(crate) struct Table {
     headings: Vec<&'static str>,
     rows: Vec<Vec<String>>,
+    /// Whether the last column goes on in the next line instead of being cut.
+    wraps: bool,
 }
 
 impl Table {
@@ -77,6 +88,15 @@ impl Table {
         Self {
             headings: headings.to_vec(),
             rows: Vec::new(),
+            wraps: false,
+        }
+    }
+
+    /// A table whose last column is shown whole.
+    pub(crate) fn wrapping(headings: &[&'static str]) -> Self {
+        Self {
+            wraps: true,
+            ..Self::new(headings)
         }
     }
 
@@ -119,7 +139,16 @@ impl Table {
         let rule: Vec<String> = widths.iter().map(|&width| "-".repeat(width)).collect();
         text += &(rule.join("  ") + "\n");
         for row in &self.rows {
-            text += &(line(row.iter().map(String::as_str).collect()) + "\n");
+            let mut cells: Vec<&str> = row.iter().map(String::as_str).collect();
+            let last = match cells.pop() {
+                Some(last) if self.wraps => wrap(last, widths[columns - 1]),
+                Some(last) => vec![last.to_owned()],
+                None => continue,
+            };
+            for part in &last {
+                text += &(line([cells.as_slice(), &[part]].concat()) + "\n");
+                cells.fill("");
+            }
         }
         text
     }
@@ -130,12 +159,32 @@ fn is_number(cell: &str) -> bool {
         .all(|c| c.is_ascii_digit() || "+-.,[]±% ".contains(c))
 }
 
+/// Whether a character tells a terminal what to do, or turns around or hides what stands beside it.
+fn misleads(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{e0000}'..='\u{e007f}')
+}
+
+/// A text in lines of at most so many characters, broken between words.
+pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        let Some(line) = lines.last_mut() else { break };
+        if line.is_empty() {
+            *line = cut(word, usize::MAX);
+        } else if line.chars().count() + 1 + word.chars().count() <= width {
+            line.push(' ');
+            line.push_str(&cut(word, usize::MAX));
+        } else {
+            lines.push(cut(word, usize::MAX));
+        }
+    }
+    lines
+}
+
 /// The start of a text on one line, with a sign where it was cut.
 pub(crate) fn cut(text: &str, width: usize) -> String {
-    let one_line: String = text
-        .chars()
-        .map(|c| if c.is_control() { ' ' } else { c })
-        .collect();
+    let one_line: String = text.chars().map(|c| if misleads(c) { ' ' } else { c }).collect();
     if one_line.chars().count() <= width {
         return one_line;
     }
@@ -145,7 +194,9 @@ pub(crate) fn cut(text: &str, width: usize) -> String {
 
 /// A number with its sign.
 pub(crate) fn signed(value: f64) -> String {
-    format!("{value:+.3}")
+    let text = format!("{value:+.3}");
+    // Nothing has no direction.
+    if text == "-0.000" { "+0.000".into() } else { text }
 }
 
 #[cfg(test)]
@@ -165,8 +216,28 @@ mod tests {
     }
 
     #[test]
+    fn the_last_column_goes_on_where_it_should() {
+        let mut table = Table::wrapping(&["", "what", "says"]);
+        table.row(vec!["NO".into(), "store".into(), "word ".repeat(30)]);
+        let text = table.text();
+        assert!(text.lines().all(|line| line.chars().count() <= WIDTH), "{text}");
+        assert_eq!(text.matches("word").count(), 30, "{text}");
+        assert_eq!(text.matches("store").count(), 1, "{text}");
+        assert!(text.contains("\n           word"), "{text}");
+    }
+
+    #[test]
+    fn nothing_is_never_less_than_nothing() {
+        assert_eq!(
+            [signed(-0.0), signed(-0.0004), signed(-0.001)],
+            ["+0.000", "+0.000", "-0.001"]
+        );
+    }
+
+    #[test]
     fn control_characters_never_reach_a_terminal() {
         assert_eq!(cut("a\u{1b}[31mb\n", 20), "a [31mb ");
+        assert_eq!(cut("a\u{202e}b", 20), "a b");
         assert_eq!(cut("日本語テキスト", 4), "日本語…");
     }
 }

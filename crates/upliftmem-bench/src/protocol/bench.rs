@@ -24,6 +24,13 @@ pub enum Event {
     },
     /// So many executions ended.
     Executed(usize),
+    /// A figure was written, as SVG.
+    Figure {
+        /// Its file.
+        file: PathBuf,
+        /// What is in it.
+        svg: String,
+    },
     /// Something worth a line.
     Note(String),
 }

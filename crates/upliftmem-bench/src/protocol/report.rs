@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde_json::json;
 
 use super::{
-    Bench, KRow, MethodScores, PartScores, ProbeCurve, ProbePoint, Result, records::CODE, scores::Cell,
+    Bench, Event, KRow, MethodScores, PartScores, ProbeCurve, ProbePoint, Result, records::CODE, scores::Cell,
 };
 use crate::{
     figures::{HeatMap, Lines, Point, Series},
@@ -15,6 +15,14 @@ use crate::{
 impl Bench {
     fn output(&self, name: &str) -> PathBuf {
         self.folder.join(name)
+    }
+
+    /// A figure, which whoever listens may want in another form too.
+    fn write_figure(&self, name: &str, svg: String) -> Result<()> {
+        let file = self.output(name);
+        self.write(&file, &svg)?;
+        self.tell(Event::Figure { file, svg });
+        Ok(())
     }
 
     /// A table in its three forms; says where the Markdown is.
@@ -179,7 +187,7 @@ pub fn write_budget_k(bench: &Bench, rows: &[KRow]) -> Result<PathBuf> {
         }
     }
     if !heat.rows.is_empty() {
-        bench.write(&bench.output("gains.svg"), &heat.svg())?;
+        bench.write_figure("gains.svg", heat.svg())?;
     }
     for part in &parts {
         let figure = Lines {
@@ -195,7 +203,7 @@ pub fn write_budget_k(bench: &Bench, rows: &[KRow]) -> Result<PathBuf> {
                 })?,
             ],
         };
-        bench.write(&bench.output(&format!("budget-k-{part}.svg")), &figure.svg())?;
+        bench.write_figure(&format!("budget-k-{part}.svg"), figure.svg())?;
     }
     bench.write_table("stores", &table)
 }
@@ -309,15 +317,15 @@ pub fn write_probes(bench: &Bench, curves: &[ProbeCurve], trials: usize) -> Resu
     let cumulative = figure("Cumulative success by probe budget", "success, %", &|point| {
         Point::exact(point.budget as f64, point.cumulative)
     });
-    bench.write(&bench.output("probes-success.svg"), &checkpoint)?;
-    bench.write(&bench.output("probes-cumulative.svg"), &cumulative)?;
+    bench.write_figure("probes-success.svg", checkpoint)?;
+    bench.write_figure("probes-cumulative.svg", cumulative)?;
     if graded {
         let reward = figure(
             "Mean reward of the checkpoint by probe budget",
             "reward, %",
             &|point| Point::exact(point.budget as f64, point.reward),
         );
-        bench.write(&bench.output("probes-reward.svg"), &reward)?;
+        bench.write_figure("probes-reward.svg", reward)?;
     }
     bench.write(
         &bench.output("probes.json"),

@@ -153,7 +153,7 @@ impl<R: BufRead> Objects<R> {
         }
         // The end of a number is only seen by reading on, which the parser would do.
         let mut word = Vec::new();
-        while let Some(byte) = self.input.next_byte().map_err(|error| self.unreadable(&error))? {
+        while let Some(byte) = self.input.next_byte().map_err(|error| self.unreadable(error))? {
             if matches!(byte, b',' | b'}' | b']') || byte.is_ascii_whitespace() || word.len() > 64 {
                 break;
             }
@@ -192,15 +192,15 @@ impl<R: BufRead> Objects<R> {
             match self.input.next_byte() {
                 Ok(Some(byte)) if byte.is_ascii_whitespace() => self.input.consume(),
                 Ok(next) => return Ok(next),
-                Err(error) => return Err(self.unreadable(&error)),
+                Err(error) => return Err(self.unreadable(error)),
             }
         }
     }
 
-    fn unreadable(&self, error: &std::io::Error) -> Error {
+    fn unreadable(&self, problem: std::io::Error) -> Error {
         Error::File {
             file: self.file.clone(),
-            problem: error.to_string(),
+            problem,
         }
     }
 

@@ -34,7 +34,7 @@ impl<R: BufRead> Lines<R> {
             .read_until(b'\n', &mut bytes)
             .map_err(|error| Error::File {
                 file: self.file.clone(),
-                problem: error.to_string(),
+                problem: error,
             })?;
         if read == 0 {
             return Ok(None);
@@ -87,10 +87,14 @@ pub(super) struct Fields<'a> {
 
 impl<'a> Fields<'a> {
     pub(super) fn parse(file: &'a str, line: u64, text: &str) -> Result<Self> {
-        match serde_json::from_str(text) {
+        match serde_json::from_str(text.trim_end()) {
             Ok(Value::Object(map)) => Ok(Self { file, line, map }),
             Ok(_) => Err(bad(file, line, "line", "it is not a JSON object")),
-            Err(error) => Err(bad(file, line, "line", format!("it is not JSON: {error}"))),
+            Err(error) => {
+                // It counts lines of its own, of which there is one.
+                let problem = error.to_string().replace(" at line 1 column ", " at column ");
+                Err(bad(file, line, "line", format!("it is not JSON: {problem}")))
+            }
         }
     }
 

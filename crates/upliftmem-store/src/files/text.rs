@@ -34,7 +34,7 @@ pub fn text_file(
                 .read_line(&mut text)
                 .map_err(|error| Error::File {
                     file: name.clone(),
-                    problem: error.to_string(),
+                    problem: error,
                 })?;
             line += 1;
             if !text.trim().is_empty() {

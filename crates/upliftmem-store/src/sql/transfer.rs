@@ -189,22 +189,22 @@ pub(crate) fn export(
             ExportKind::Tickets => lines::ticket(&tickets::read_open(&mut row)?),
             ExportKind::Journal => lines::entry(&journal::read(&mut row)?),
         };
-        writeln!(sink, "{line}").map_err(|error| unwritable(&error))?;
+        writeln!(sink, "{line}").map_err(unwritable)?;
         written += 1;
         if written % REPORT_EVERY == 0 {
             progress(written);
         }
         Ok(())
     })?;
-    sink.flush().map_err(|error| unwritable(&error))?;
+    sink.flush().map_err(unwritable)?;
     progress(written);
     Ok(written)
 }
 
-fn unwritable(error: &std::io::Error) -> Error {
+fn unwritable(problem: std::io::Error) -> Error {
     Error::File {
         file: "export".into(),
-        problem: error.to_string(),
+        problem,
     }
 }
 

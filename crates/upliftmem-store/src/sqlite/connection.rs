@@ -100,7 +100,9 @@ pub(super) fn error(error: rusqlite::Error) -> Error {
         Some(ErrorCode::SystemIoFailure) => unavailable(
             "nothing was written; look whether the disk is full, a file may not grow further or the disk fails",
         ),
-        Some(ErrorCode::CannotOpen) => unavailable("look whether its folder exists and can be written"),
+        Some(ErrorCode::CannotOpen) => {
+            unavailable("look whether its folder exists and this user may write there")
+        }
         Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => {
             unavailable("let this user write the file and its folder")
         }

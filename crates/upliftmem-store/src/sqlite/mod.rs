@@ -22,7 +22,11 @@ use crate::{
     index::ScopeIndexes,
     leadership::Held,
     signals::Hub,
-    sql::{Backend, Sql, migrations::migrate, store::SqlStore},
+    sql::{
+        Backend, Sql,
+        migrations::{SCHEMA_VERSION, migrate, version},
+        store::SqlStore,
+    },
 };
 
 /// Readers that are kept open.
@@ -98,11 +102,14 @@ impl Sqlite {
             }
         };
         configure(&connection)?;
-        connection
-            .execute_batch("BEGIN IMMEDIATE")
-            .map_err(connection::error)?;
-        migrate(&mut Transaction::new(&connection))?;
-        connection.execute_batch("COMMIT").map_err(connection::error)?;
+        // Looking takes no lock: a store can be read while another process writes for long.
+        if !is_current(&mut Transaction::new(&connection))? {
+            connection
+                .execute_batch("BEGIN IMMEDIATE")
+                .map_err(connection::error)?;
+            migrate(&mut Transaction::new(&connection))?;
+            connection.execute_batch("COMMIT").map_err(connection::error)?;
+        }
         Ok(Self {
             name,
             writer: Writer::start(connection)?,
@@ -112,6 +119,12 @@ impl Sqlite {
             hub: Hub::default(),
         })
     }
+}
+
+/// Whether a database has this program's schema already.
+fn is_current(sql: &mut dyn Sql) -> Result<bool> {
+    let table = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'schema_version'";
+    Ok(sql.first(table, &[])?.is_some() && version(sql)? == SCHEMA_VERSION)
 }
 
 fn configure(connection: &Connection) -> Result<()> {

@@ -89,7 +89,7 @@ pub(crate) async fn demo(arguments: DemoArguments, mut config: Config, output: O
     config.training.updates = UpdateRule::Every(50);
     config.utility = serde_json::from_value(serde_json::to_value(rule)?)?;
     output.note(&format!(
-        "a world of kind {:?}: {} memories, {} tasks to learn from, {} unseen ones",
+        "world {}: {} memories, {} tasks to learn from, {} unseen ones",
         arguments.world.name(),
         world.memories().len(),
         world.train_tasks().len(),
@@ -141,7 +141,7 @@ pub(crate) async fn demo(arguments: DemoArguments, mut config: Config, output: O
         .collect();
     let mut figures = vec![figures::learning(&stores).await?];
     figures.extend(figures::of_store(context).await?);
-    figures::write(&arguments.out, &figures)?;
+    figures::write(&arguments.out, &figures, output)?;
     let report = arguments.out.join("report.html");
     let shown = Shown {
         world: world.kind().to_string(),
@@ -268,7 +268,8 @@ fn told(shown: &Shown) -> String {
     }
     text + &format!(
         "report: {}\nnext, with your own agent: `upliftmem init`, `upliftmem import memories.jsonl`,\n\
-         `upliftmem train --tasks tasks.jsonl` with [executor] command = [\"python3\", \"agent.py\"]",
+         [executor] command = [\"python3\", \"agent.py\"] in upliftmem.toml, and then\n\
+         `upliftmem train --tasks tasks.jsonl`",
         shown.report.display()
     )
 }

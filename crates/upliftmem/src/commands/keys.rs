@@ -114,7 +114,7 @@ async fn create(context: &Context, arguments: CreateArguments) -> Result<()> {
                            "permission": key.permission });
     context.output.result(&document, || {
         format!(
-            "{secret}\n\nThis is {} ({}); it is not shown again.\n`Authorization: Bearer {secret}` sends it.",
+            "{secret}\n\nThis is {} ({}); it is not shown again.\nSend it as `Authorization: Bearer um_...`.",
             key.id,
             permission.as_str()
         )

@@ -13,13 +13,14 @@ use rand_chacha::ChaCha8Rng;
 use serde_json::json;
 use upliftmem_core::{IdSequence, MemoryId};
 use upliftmem_store::{
-    EntryKind, ExportKind, ItemStatus, JournalEntry, JournalFilter, MemoryFilter, MintId, NewMemory,
-    ReembedProgress, TicketFilter, Timestamp, json_lines, langgraph_items, mem0_export, text_file,
+    EntryKind, Error as StoreError, ExportKind, ItemStatus, JournalEntry, JournalFilter, MemoryFilter,
+    MintId, NewMemory, ReembedProgress, TicketFilter, Timestamp, json_lines, langgraph_items, mem0_export,
+    text_file,
 };
 
 use crate::{
     context::Context,
-    output::{Table, cut},
+    output::{Table, UNWRITABLE, cut, signed, wrap},
 };
 
 #[derive(Debug, Args)]
@@ -74,7 +75,10 @@ pub(crate) async fn add(context: &Context, arguments: AddArguments) -> Result<()
     }
     context.output.result(&result, || match &result.status {
         ItemStatus::Duplicate { of } => format!("already known as {of}"),
-        ItemStatus::Quarantined { reason } => format!("{} (quarantined: {reason})", result.id),
+        ItemStatus::Quarantined { reason } => {
+            let why = wrap(&format!("quarantined: {reason}"), 80);
+            format!("{}\n{}", result.id, why.join("\n"))
+        }
         _ => result.id.to_string(),
     })
 }
@@ -201,7 +205,15 @@ pub(crate) async fn export(context: &Context, arguments: ExportArguments) -> Res
     let bar = context.output.bar(0, "exporting");
     let shown = bar.clone();
     let progress = Box::new(move |items| shown.set_position(items));
-    let rows = context.store.export(&context.scope, kind, sink, progress).await?;
+    let exported = context.store.export(&context.scope, kind, sink, progress).await;
+    let rows = exported.map_err(|error| match (error, &arguments.out) {
+        // Only here it is known where the lines went.
+        (StoreError::File { problem, .. }, Some(file)) => {
+            anyhow!(problem).context(format!("{} can not be written", file.display()))
+        }
+        (StoreError::File { problem, .. }, None) => anyhow!(problem).context(UNWRITABLE),
+        (other, _) => other.into(),
+    })?;
     bar.finish_and_clear();
     if let Some(file) = &arguments.out {
         context
@@ -269,9 +281,14 @@ pub(crate) async fn list(context: &Context, arguments: ListArguments) -> Result<
         return Ok(());
     }
     if items.is_empty() {
-        return context
-            .output
-            .line("nothing yet; `upliftmem add` and `upliftmem import` bring memories in");
+        let hint = match arguments.what {
+            Listed::Memories => "`upliftmem add` and `upliftmem import` bring memories in",
+            Listed::Tasks => "`upliftmem search`, `train` and `import --format tasks` bring tasks in",
+            Listed::Executions => "`upliftmem outcome` and `upliftmem train` bring executions in",
+            Listed::Retrievals => "`upliftmem search` makes them",
+            Listed::Batches => "`upliftmem train` and `upliftmem probe --run` buy them",
+        };
+        return context.output.line(&format!("nothing yet; {hint}"));
     }
     context.output.line(table.text().trim_end())
 }
@@ -297,7 +314,10 @@ async fn memories(context: &Context, rows: usize) -> Result<Listing> {
 }
 
 async fn entries(context: &Context, kind: EntryKind, rows: usize) -> Result<Listing> {
-    let mut table = Table::new(&["id", "memories", "uplift", "about"]);
+    let mut table = Table::new(match kind {
+        EntryKind::ProbeBatch => &["batch", "probes", "worth", "strategy"],
+        _ => &["retrieval", "memories", "uplift", "query"],
+    });
     let filter = JournalFilter {
         kind: Some(kind),
         ..JournalFilter::default()
@@ -308,7 +328,7 @@ async fn entries(context: &Context, kind: EntryKind, rows: usize) -> Result<List
             JournalEntry::Retrieval(record) => table.row(vec![
                 record.id.to_string(),
                 record.set.len().to_string(),
-                format!("{:+.3}", record.predicted_uplift.get()),
+                signed(record.predicted_uplift.get()),
                 cut(&record.query, 60),
             ]),
             JournalEntry::ProbeBatch(record) => table.row(vec![
@@ -318,7 +338,7 @@ async fn entries(context: &Context, kind: EntryKind, rows: usize) -> Result<List
                     .decision
                     .get("batch_value")
                     .and_then(serde_json::Value::as_f64)
-                    .map_or_else(String::new, |value| format!("{value:+.3}")),
+                    .map_or_else(String::new, signed),
                 record.strategy.clone(),
             ]),
             other => return Err(anyhow!("unexpected entry {:?}", other.kind())),

@@ -126,8 +126,8 @@ pub(crate) async fn run(arguments: Arguments) -> Result<()> {
         quiet: global.quiet,
     };
     match command {
-        Command::Completions(arguments) => return setup::completions(&arguments),
-        Command::Man(arguments) => return setup::man(&arguments),
+        Command::Completions(arguments) => return setup::completions(&arguments, output),
+        Command::Man(arguments) => return setup::man(&arguments, output),
         Command::Models(arguments) => return setup::models(arguments, output).await,
         Command::Init(arguments) => return setup::init(arguments, output).await,
         Command::Score(arguments) => return score::score(arguments, &global, output).await,

@@ -121,7 +121,9 @@ pub(crate) async fn probe(context: &Context, arguments: ProbeArguments) -> Resul
     for planned in &plans {
         context.output.line(&shown(planned, &scenes))?;
     }
-    Ok(())
+    context.output.line(
+        "Worth: what the outcome should improve, after those above it.\nNow: memories that retrieval would return.",
+    )
 }
 
 /// Finishes what an earlier purchase left behind.
@@ -140,6 +142,10 @@ async fn finish_begun(context: &Context, buyer: &Buyer) -> Result<()> {
 
 fn shown(planned: &Planned, scenes: &[Scene]) -> String {
     let plan = &planned.plan;
+    let head = strong(&format!("strategy {}", planned.strategy));
+    if plan.chosen.is_empty() {
+        return format!("{head}\nnothing is worth a probe in these tasks\n");
+    }
     let mut heads = vec!["#", "worth", "now", "probe", "task"];
     if planned.bought.is_some() {
         heads.insert(4, "came to");
@@ -160,8 +166,7 @@ fn shown(planned: &Planned, scenes: &[Scene]) -> String {
         table.row(row);
     }
     format!(
-        "{}\n{}\n{} probes to choose from ({} left out), {} decisions, the batch is worth {} in all\n",
-        strong(&format!("strategy {}", planned.strategy)),
+        "{head}\n{}\n{} probes to choose from ({} left out), {} decisions.\nThe batch is worth {} in all.\n",
         table.text(),
         plan.pool,
         plan.capped,

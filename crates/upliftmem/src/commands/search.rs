@@ -79,7 +79,7 @@ fn found(retrieval: &Retrieval) -> String {
         }
     }
     text + &format!(
-        "retrieval {} by {}\n`upliftmem outcome {} --performance 1 --cost 5` tells how it went",
+        "retrieval {} by {}\nthen tell how it went:\nupliftmem outcome {} --performance 1 --cost 5",
         retrieval.id, retrieval.scorer, retrieval.id
     )
 }
@@ -88,9 +88,9 @@ fn found(retrieval: &Retrieval) -> String {
 pub(crate) struct ExplainArguments {
     /// The retrieval.
     retrieval: RetrievalId,
-    /// Also say whether ordinary retrieval would ever try this set.
+    /// Also say whether ordinary retrieval would ever try the set of these memories.
     #[arg(long, value_name = "ID", value_delimiter = ',')]
-    set: Vec<MemoryId>,
+    memories: Vec<MemoryId>,
 }
 
 async fn recorded(context: &Context, id: RetrievalId) -> Result<RetrievalRecord> {
@@ -109,10 +109,10 @@ async fn recorded(context: &Context, id: RetrievalId) -> Result<RetrievalRecord>
 
 pub(crate) async fn explain(context: &Context, arguments: &ExplainArguments) -> Result<()> {
     let record = recorded(context, arguments.retrieval).await?;
-    let coverage = if arguments.set.is_empty() {
+    let coverage = if arguments.memories.is_empty() {
         None
     } else {
-        Some(coverage(context, &record, &arguments.set).await?)
+        Some(coverage(context, &record, &arguments.memories).await?)
     };
     let document = json!({ "retrieval": record, "coverage": coverage });
     if context.output.json {
@@ -169,7 +169,8 @@ fn explained(
                 ]);
             }
         }
-        text += &format!("\nwith {} memories\n{}", depth + 1, table.text());
+        let memories = if depth == 0 { "memory" } else { "memories" };
+        text += &format!("\nwith {} {memories}\n{}", depth + 1, table.text());
     }
     if record.set.is_empty() {
         text += "\nno set was expected to do better than no memory, so none was returned\n";
@@ -177,7 +178,7 @@ fn explained(
     if let Some(coverage) = coverage {
         let probability = coverage["probability"].as_f64().unwrap_or_default();
         text += &format!(
-            "\nordinary retrieval tries that set with probability {probability:.2e}, once in about {:.0} executions\n",
+            "\nordinary retrieval tries that set with probability {probability:.2e},\nonce in about {:.0} executions\n",
             coverage["expected_runs"].as_f64().unwrap_or(f64::INFINITY)
         );
     }
@@ -244,8 +245,9 @@ pub(crate) async fn outcome(context: &Context, arguments: &OutcomeArguments) -> 
         .await?;
     context.output.result(&learnt, || match &learnt {
         Learnt::Label { uplift } => format!("learned: uplift {} over no memory", signed(*uplift)),
+        Learnt::Reference { labels: 0 } => "kept as the reference of this task".to_owned(),
         Learnt::Reference { labels } => {
-            format!("kept as the reference of this task; {labels} earlier outcomes became labels")
+            format!("kept as the reference of this task; earlier outcomes that became labels: {labels}")
         }
         Learnt::Waiting { .. } => {
             "kept; it becomes a label once the task has been done without memory".to_owned()

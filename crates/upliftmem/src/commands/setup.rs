@@ -12,7 +12,7 @@ use super::Arguments;
 use crate::{
     config::{Config, FILE_NAME, REFERENCE},
     context::{Context, model_library, open_executor, open_store},
-    output::{Output, Table},
+    output::{Output, Table, wrap},
 };
 
 #[derive(Debug, Args)]
@@ -36,14 +36,15 @@ pub(crate) async fn init(arguments: InitArguments, output: Output) -> Result<()>
     if let Some(fallback) = model_library().auto()?.fallback {
         output.note(&format!(
             "{}\n  `upliftmem models pull {}` gets it",
-            fallback.lost, fallback.available[0].name
+            wrap(&fallback.lost, 80).join("\n"),
+            fallback.available[0].name
         ));
     }
     let document =
         json!({ "config": file, "store": config.directory.join(&config.store.location), "new": new });
     output.result(&document, || {
         format!(
-            "{} {}\nnext: `upliftmem add \"...\"` or `upliftmem import FILE`, then `upliftmem search \"...\"`",
+            "{} {}\nnext: `upliftmem add \"...\"` or `upliftmem import FILE`,\nthen `upliftmem search \"...\"`",
             if new { "wrote" } else { "kept" },
             file.display()
         )
@@ -77,7 +78,7 @@ pub(crate) async fn doctor(config: Config, output: Output) -> Result<()> {
     let mut checks = Vec::new();
     let mut check = |what: &'static str, result: Result<String>| {
         let fine = result.is_ok();
-        let says = result.unwrap_or_else(|error| format!("{error:#}").replace('\n', ";"));
+        let says = result.unwrap_or_else(|error| format!("{error:#}").replacen('\n', ";", 1));
         checks.push(Check { what, fine, says });
     };
     check(
@@ -113,11 +114,17 @@ pub(crate) async fn doctor(config: Config, output: Output) -> Result<()> {
                     Some(stored) if stored != ours => Err(anyhow::anyhow!(
                         "the store's vectors are of {stored}, the configured embedder is {ours}"
                     )),
-                    _ => Ok(ours.to_string()),
+                    _ => Ok(format!("{}, vectors of {} numbers", ours.name, ours.dimension)),
                 },
             );
             let waiting = context.store.unindexed(&context.scope).await?;
-            check("index", Ok(format!("{waiting} memories are not indexed yet")));
+            check(
+                "index",
+                Ok(match waiting {
+                    0 => "has every memory".to_owned(),
+                    waiting => format!("{waiting} memories are not indexed yet"),
+                }),
+            );
         }
     }
     check(
@@ -132,14 +139,19 @@ pub(crate) async fn doctor(config: Config, output: Output) -> Result<()> {
             model_library()
                 .auto()?
                 .fallback
-                .map_or_else(String::new, |fallback| fallback.lost)
+                .map_or_else(String::new, |fallback| {
+                    format!(
+                        "{} `upliftmem models pull {}` gets it.",
+                        fallback.lost, fallback.available[0].name
+                    )
+                })
         } else {
             names.join(", ")
         }),
     );
     let failed = checks.iter().filter(|check| !check.fine).count();
     output.result(&checks, || {
-        let mut table = Table::new(&["", "what", "says"]);
+        let mut table = Table::wrapping(&["", "what", "says"]);
         for check in &checks {
             let sign = if check.fine { "ok" } else { "NO" };
             table.row(vec![sign.into(), check.what.into(), check.says.clone()]);
@@ -187,7 +199,7 @@ pub(crate) async fn models(arguments: ModelsArguments, output: Output) -> Result
                 })
                 .collect();
             output.result(&document, || {
-                let mut table = Table::new(&["model", "here", "MB", "dimensions", "licence", "what"]);
+                let mut table = Table::wrapping(&["model", "here", "MB", "numbers", "licence", "what"]);
                 for model in all() {
                     table.row(vec![
                         model.name.into(),
@@ -197,7 +209,10 @@ pub(crate) async fn models(arguments: ModelsArguments, output: Output) -> Result
                             "no".into()
                         },
                         (model.bytes / 1_000_000).to_string(),
-                        model.dimension.to_string(),
+                        match model.dimension {
+                            0 => "-".to_owned(),
+                            dimension => dimension.to_string(),
+                        },
                         model.licence.into(),
                         model.what.into(),
                     ]);
@@ -241,10 +256,15 @@ pub(crate) struct CompletionsArguments {
     shell: clap_complete::Shell,
 }
 
-pub(crate) fn completions(arguments: &CompletionsArguments) -> Result<()> {
-    let mut command = Arguments::command();
-    clap_complete::generate(arguments.shell, &mut command, "upliftmem", &mut std::io::stdout());
-    Ok(())
+pub(crate) fn completions(arguments: &CompletionsArguments, output: Output) -> Result<()> {
+    let mut script = Vec::new();
+    clap_complete::generate(
+        arguments.shell,
+        &mut Arguments::command(),
+        "upliftmem",
+        &mut script,
+    );
+    output.bytes(&script)
 }
 
 #[derive(Debug, Args)]
@@ -253,8 +273,14 @@ pub(crate) struct ManArguments {
     directory: PathBuf,
 }
 
-pub(crate) fn man(arguments: &ManArguments) -> Result<()> {
-    std::fs::create_dir_all(&arguments.directory)?;
-    clap_mangen::generate_to(Arguments::command(), &arguments.directory)?;
+pub(crate) fn man(arguments: &ManArguments, output: Output) -> Result<()> {
+    let directory = &arguments.directory;
+    std::fs::create_dir_all(directory).with_context(|| format!("{} can not be made", directory.display()))?;
+    clap_mangen::generate_to(Arguments::command(), directory)
+        .with_context(|| format!("{} can not be written", directory.display()))?;
+    output.note(&format!(
+        "`man {}` shows the first page",
+        directory.join("upliftmem.1").display()
+    ));
     Ok(())
 }

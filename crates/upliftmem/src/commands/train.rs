@@ -15,7 +15,7 @@ use crate::{
     config::{Config, ExecutorKind},
     context::{Context, is_postgres, open_world, read_tasks},
     figures,
-    output::{Table, cut, signed, strong},
+    output::{Table, signed, strong},
     progress::Show,
 };
 
@@ -297,7 +297,7 @@ pub(crate) struct ReportArguments {
     /// Memories to show at each end of the list.
     #[arg(long, default_value_t = 5)]
     memories: usize,
-    /// Also write figures (SVG) into this folder: uplift, calibration, coverage, executions, learning.
+    /// Also write figures (SVG and PNG) into this folder: uplift, calibration, coverage, executions, learning.
     #[arg(long, value_name = "FOLDER")]
     figures: Option<PathBuf>,
 }
@@ -307,7 +307,7 @@ pub(crate) async fn report(context: &Context, arguments: &ReportArguments) -> Re
     if let Some(folder) = &arguments.figures {
         let mut all = figures::of_store(context).await?;
         all.push(figures::learning(&[("retrieval".into(), context)]).await?);
-        for file in figures::write(folder, &all)? {
+        for file in figures::write(folder, &all, context.output)? {
             context.output.note(&format!("wrote {}", file.display()));
         }
     }
@@ -343,40 +343,34 @@ pub(crate) async fn report(context: &Context, arguments: &ReportArguments) -> Re
 }
 
 fn verdict(report: &HelpReport) -> String {
-    let line = |name: &str, effect: &Option<Effect>| match effect {
-        None => format!("{name}: nothing executed yet\n"),
-        Some(effect) => {
-            let interval = effect.interval.map_or_else(String::new, |interval| {
-                format!(
-                    ", 95 % interval [{}, {}]",
-                    signed(interval.low),
-                    signed(interval.high)
-                )
-            });
-            format!(
-                "{name}: {} over {} pairs{interval}\n",
-                signed(effect.mean),
-                effect.pairs
-            )
-        }
+    let mut table = Table::new(&["compared", "uplift", "pairs", "95 % interval"]);
+    let mut row = |name: &str, effect: Option<&Effect>| {
+        table.row(vec![
+            name.to_owned(),
+            effect.map_or_else(|| "-".into(), |effect| signed(effect.mean)),
+            effect.map_or(0, |effect| effect.pairs).to_string(),
+            effect
+                .and_then(|effect| effect.interval)
+                .map_or_else(String::new, |interval| {
+                    format!("[{}, {}]", signed(interval.low), signed(interval.high))
+                }),
+        ]);
     };
+    row("retrievals against no memory", report.retrievals.as_ref());
+    row("probes against no memory", report.probes.as_ref());
+    row("control, no memory against itself", report.control.as_ref());
     let answer = match report.retrievals.as_ref().and_then(|effect| effect.interval) {
         None => "not enough executions to say whether memory helps",
         Some(interval) if interval.low > 0.0 => "memory helps",
         Some(interval) if interval.high < 0.0 => "memory hurts",
         Some(_) => "it is not clear yet whether memory helps",
     };
-    let mut text = format!("{}\n", strong(answer));
-    text += &line("retrievals against no memory", &report.retrievals);
-    text += &line("probes against no memory", &report.probes);
-    text += &line("control, no memory against itself", &report.control);
-    text += &format!("harmful retrievals: {:.0} %\n", 100.0 * report.harmed);
+    let mut text = format!("{}\n\n{}\n", strong(answer), table.text());
+    if report.retrievals.is_some() {
+        text += &format!("harmful retrievals: {:.0} %\n", 100.0 * report.harmed);
+    }
     if let Some(abstained) = report.abstained {
         text += &format!("searches answered with no memory: {:.0} %\n", 100.0 * abstained);
     }
-    cut_lines(&text)
-}
-
-fn cut_lines(text: &str) -> String {
-    text.lines().map(|line| cut(line, 80) + "\n").collect()
+    text
 }

@@ -49,8 +49,93 @@ pub(crate) fn fails(directory: &Path, code: i32, arguments: &[&str]) -> String {
         output.stdout.is_empty(),
         "a failure prints nothing to standard output"
     );
-    // Where a test runs is not part of what a person reads.
-    errors.replace(&directory.display().to_string(), "DIR")
+    settled(directory, &errors)
+}
+
+/// What a person reads, without what is another every time: where it is, ids and secrets. As wide as it was.
+pub(crate) fn settled(directory: &Path, text: &str) -> String {
+    let text = text.replace(&directory.display().to_string(), "DIR");
+    let word = |letter: char| letter.is_ascii_alphanumeric() || letter == '-';
+    let mut settled = String::new();
+    for piece in text.split_inclusive(|letter| !word(letter)) {
+        let name = piece.trim_end_matches(|letter| !word(letter));
+        let hexadecimal = name.chars().filter(char::is_ascii_hexdigit).count();
+        let dashes = name.matches('-').count();
+        let id = name.len() == 36 && hexadecimal == 32 && dashes == 4;
+        let secret = name.len() >= 12 && hexadecimal == name.len();
+        if id || secret {
+            settled += &name.replace(|letter| letter != '-', "x");
+            settled += &piece[name.len()..];
+        } else {
+            settled += piece;
+        }
+    }
+    settled
+}
+
+/// Commands one after another, and all that a person sees of them. Lines of standard error begin with `!`.
+pub(crate) struct Session<'p> {
+    place: &'p Path,
+    /// Flags that every command gets and that are not shown.
+    flags: &'p [&'p str],
+    seen: String,
+}
+
+impl<'p> Session<'p> {
+    pub(crate) fn new(place: &'p Path, flags: &'p [&'p str]) -> Self {
+        Self {
+            place,
+            flags,
+            seen: String::new(),
+        }
+    }
+
+    /// Runs a command that must succeed and print nothing wider than a terminal; says what it printed.
+    pub(crate) fn run(&mut self, arguments: &[&str]) -> String {
+        let output = run(self.place, &[arguments, self.flags].concat());
+        let seen = self.see(arguments, &output);
+        assert!(output.status.success(), "{seen}");
+        for line in seen.lines().skip(1) {
+            // Lines of JSON and of TOML can not be broken.
+            let data = line.starts_with('{') || line.starts_with("instruction = ");
+            let wide = line.trim_start_matches("! ").chars().count() > 80;
+            assert!(!wide || data, "wider than 80 columns: {line}");
+        }
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// Runs a command that must fail, and say why in one place.
+    pub(crate) fn refused(&mut self, arguments: &[&str]) {
+        let output = run(self.place, &[arguments, self.flags].concat());
+        let seen = self.see(arguments, &output);
+        assert_eq!(output.status.code(), Some(1), "{seen}");
+        assert!(seen.contains("\n! error: "), "{seen}");
+    }
+
+    /// Keeps what a person saw of a command.
+    pub(crate) fn see(&mut self, arguments: &[&str], output: &Output) -> String {
+        let words = arguments.iter().map(|word| {
+            let plain = !word.is_empty() && !word.contains([' ', '"', '\'']);
+            if plain {
+                (*word).to_owned()
+            } else {
+                format!("'{word}'")
+            }
+        });
+        let mut seen = format!("$ upliftmem {}\n", words.collect::<Vec<_>>().join(" "));
+        seen += &String::from_utf8_lossy(&output.stdout);
+        for line in String::from_utf8_lossy(&output.stderr).lines() {
+            seen += &format!("! {line}\n");
+        }
+        let seen = settled(self.place, &seen);
+        self.seen += &format!("{seen}\n");
+        seen
+    }
+
+    /// All of it.
+    pub(crate) fn seen(&self) -> &str {
+        self.seen.trim_end()
+    }
 }
 
 /// A directory with a configuration, a store, and a world's memories and first tasks.

@@ -21,6 +21,7 @@ use crate::{
     config::{Config, ScorerKind},
     context::open_embedder,
     output::Output,
+    png,
 };
 
 /// The benchmarks that have an agent.
@@ -198,6 +199,12 @@ async fn open(
             bar.set_message(what);
         }
         Event::Executed(count) => bar.inc(count as u64),
+        // The figure itself is there: a run is not lost for its PNG.
+        Event::Figure { file, svg } => {
+            if let Err(error) = png::beside(&file, &svg, output) {
+                output.note(&format!("{error:#}"));
+            }
+        }
         Event::Note(line) => {
             if bar.is_hidden() {
                 output.note(&line);

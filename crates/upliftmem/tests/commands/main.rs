@@ -1,7 +1,11 @@
 //! Every command, end to end, and what a person sees.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::print_stderr)] // It says what it can not try here.
 
+#[path = "../support/mod.rs"]
 mod support;
+
+mod failures;
+mod stories;
 
 use support::{WORLD, fails, succeeds, upliftmem, with_world};
 
