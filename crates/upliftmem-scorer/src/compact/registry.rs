@@ -101,7 +101,7 @@ impl Registry {
             let some: Vec<Arc<Text>> = texts.by_ref().take(TOGETHER).collect();
             let centred: Vec<&[f64]> = some.iter().map(|text| &*text.centred).collect();
             let known = self.memories.iter().map(|known| &*known.centred);
-            for (at, mut row) in products(&centred, known).into_iter().enumerate() {
+            for (at, mut row) in products(&centred, &known).into_iter().enumerate() {
                 row.extend(centred[..at].iter().map(|other| dot(other, centred[at])));
                 self.similarity.push(row.into());
             }

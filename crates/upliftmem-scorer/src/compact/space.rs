@@ -145,7 +145,7 @@ impl Space {
             .collect();
         match &self.shared {
             None => centred,
-            Some(map) => units(products(&centred, columns(map))),
+            Some(map) => units(products(&centred, &columns(map))),
         }
     }
 
@@ -190,12 +190,12 @@ impl Space {
         let Some(landmarks) = &self.landmarks else {
             return centred.to_vec();
         };
-        let mut weights = products(centred, landmarks.tasks.iter().map(AsRef::as_ref));
+        let mut weights = products(centred, &landmarks.tasks.iter().map(AsRef::as_ref));
         for weight in weights.iter_mut().flatten() {
             // Shifted by one, the largest similarity, so that nothing overflows.
             *weight = ((*weight - 1.0) / landmarks.temperature).exp();
         }
-        units(products(&weights, columns(&landmarks.entries)))
+        units(products(&weights, &columns(&landmarks.entries)))
     }
 }
 
@@ -239,7 +239,7 @@ pub(crate) const TOGETHER: usize = 4;
 /// The inner products of each text with each row, the same as [`dot`] gives, bit for bit.
 pub(crate) fn products<'r>(
     texts: &[impl AsRef<[f64]>],
-    rows: impl Iterator<Item = &'r [f64]> + Clone,
+    rows: &(impl Iterator<Item = &'r [f64]> + Clone),
 ) -> Vec<Vec<f64>> {
     let mut all = Vec::with_capacity(texts.len());
     let (together, rest) = texts.as_chunks::<TOGETHER>();
