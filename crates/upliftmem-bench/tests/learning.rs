@@ -71,7 +71,7 @@ fn the_best_set_is_beyond_every_learner_and_learning_beats_no_memory() {
         budgets: vec![300, 700],
     };
     let found = run(WorldKind::SelfReliant, 1, &plan).unwrap();
-    assert_eq!(found.measurements.len(), 2 * (1 + 2 + 3));
+    assert_eq!(found.measurements.len(), 2 * (1 + 3 + 3));
     for measurement in &found.measurements {
         assert!(measurement.share <= 1.0, "{measurement:?}");
         let loss = measurement.loss;

@@ -20,7 +20,7 @@ use crate::{
     settings::RetrievalSettings,
 };
 
-/// Vectors that are kept at hand; beyond, the oldest half is forgotten.
+/// Vectors that are kept at hand; beyond, half of them are forgotten: of memories, the older ones.
 const CACHED_MAX: usize = 200_000;
 
 /// A task with its vector.
@@ -199,9 +199,7 @@ impl Texts {
             .iter()
             .map(|task| Arc::clone(made.get(&task.id).unwrap_or_else(|| &known[&task.id])))
             .collect();
-        if known.len() + made.len() <= CACHED_MAX {
-            known.append(&mut made);
-        }
+        keep(&mut known, made);
         Ok(found)
     }
 
@@ -229,7 +227,7 @@ impl Texts {
             .map(|memory| memory.memory.text.clone())
             .collect();
         let mut made = self.embed(bare).await?.into_iter();
-        let mut loaded = Vec::with_capacity(stored.len());
+        let mut loaded = BTreeMap::new();
         for memory in stored {
             let vector = memory
                 .embedding
@@ -240,19 +238,16 @@ impl Texts {
                     .next()
                     .ok_or_else(|| Error::Internal("an embedder returned too few vectors".into()))?,
             };
-            loaded.push(Arc::new(KnownMemory {
+            let known = KnownMemory {
                 id: memory.memory.id,
                 tokens: memory.memory.tokens,
                 text: memory.memory.text,
                 embedding,
-            }));
+            };
+            loaded.insert(known.id, Arc::new(known));
         }
         let mut known = self.memories.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.len() + loaded.len() > CACHED_MAX {
-            let half = known.len() / 2;
-            *known = std::mem::take(&mut *known).into_iter().skip(half).collect();
-        }
-        known.extend(loaded.into_iter().map(|memory| (memory.id, memory)));
+        keep(&mut known, loaded);
         Ok(())
     }
 
@@ -281,6 +276,15 @@ impl Texts {
             ranked,
         })
     }
+}
+
+/// Adds what is new, one by one: the others stay where they are, however many.
+fn keep<K: Ord, V>(known: &mut BTreeMap<K, V>, new: BTreeMap<K, V>) {
+    if known.len() + new.len() > CACHED_MAX {
+        let half = known.len() / 2;
+        *known = std::mem::take(known).into_iter().skip(half).collect();
+    }
+    known.extend(new);
 }
 
 #[async_trait]

@@ -89,7 +89,7 @@ fn a_run_learns_is_asked_and_is_compared() {
     ]);
     session.run(&["probe", "--run", "--budget", "2", "--limit", "12"]);
     session.run(&["eval", "--limit", "15", "--runs", "2"]);
-    insta::assert_snapshot!(session.seen());
+    insta::assert_snapshot!(session.shape(&query));
     for name in ["uplift", "calibration", "coverage", "ledger", "learning"] {
         let file = place.join("figures").join(name);
         let svg = std::fs::read_to_string(file.with_extension("svg")).unwrap();
@@ -154,7 +154,7 @@ fn the_demo_shows_what_this_is_about() {
     ];
     let mut session = Session::new(place, &small);
     session.run(&["demo", "--seed", "3"]);
-    insta::assert_snapshot!(session.seen());
+    insta::assert_snapshot!(session.shape("no query"));
     let page = std::fs::read_to_string(place.join("upliftmem-demo/report.html")).unwrap();
     assert_eq!(page.matches("<svg").count(), 6, "a comparison and five figures");
     assert_eq!(png_size(&place.join("upliftmem-demo/learning.png")).0, 1440);
@@ -187,7 +187,7 @@ fn a_worker_executes_what_a_run_wants() {
     let output = worker.wait_with_output().unwrap();
     assert!(output.status.success(), "a stop in good order is a success");
     session.see(&["worker", "--look-after-seconds", "1"], &output);
-    insta::assert_snapshot!(session.seen());
+    insta::assert_snapshot!(session.shape("no query"));
 }
 
 #[test]

@@ -73,6 +73,27 @@ pub(crate) fn settled(directory: &Path, text: &str) -> String {
     settled
 }
 
+/// A line without its numbers, and with one space where there are several; of a line that begins with a number, only that
+/// it does.
+fn numberless(line: &str) -> String {
+    let mut text = String::new();
+    let mut letters = line.trim_start().chars().peekable();
+    while let Some(letter) = letters.next() {
+        let is_next_digit = letters.peek().is_some_and(char::is_ascii_digit);
+        if letter.is_ascii_digit() || matches!(letter, '+' | '-' | '.') && is_next_digit {
+            if !text.ends_with('#') {
+                text.push('#');
+            }
+        } else if letter != ' ' || !text.ends_with(' ') {
+            text.push(letter);
+        }
+    }
+    if line.starts_with(' ') && text.starts_with('#') {
+        return "# ...".into();
+    }
+    text
+}
+
 /// Commands one after another, and all that a person sees of them. Lines of standard error begin with `!`.
 pub(crate) struct Session<'p> {
     place: &'p Path,
@@ -135,6 +156,23 @@ impl<'p> Session<'p> {
     /// All of it.
     pub(crate) fn seen(&self) -> &str {
         self.seen.trim_end()
+    }
+
+    /// All of it but what was learned, which every change of a scorer changes: numbers are `#`, of a table the heading is
+    /// left, and `query` is what was asked about.
+    pub(crate) fn shape(&self, query: &str) -> String {
+        let mut shape = String::new();
+        let mut in_rows = false;
+        for line in self.seen().replace(query, "QUERY").lines() {
+            let is_rule = line.starts_with("--") && line.chars().all(|letter| letter == '-' || letter == ' ');
+            in_rows = is_rule || in_rows && !(line.is_empty() || line.starts_with(['$', '!']));
+            let line = if is_rule { "(rows)" } else { line };
+            if is_rule || !in_rows {
+                shape += &numberless(line);
+                shape.push('\n');
+            }
+        }
+        shape
     }
 }
 
