@@ -164,7 +164,7 @@ impl<'p> Session<'p> {
         let mut shape = String::new();
         let mut in_rows = false;
         for line in self.seen().replace(query, "QUERY").lines() {
-            let is_rule = line.starts_with("--") && line.chars().all(|letter| letter == '-' || letter == ' ');
+            let is_rule = line.contains("--") && line.chars().all(|letter| letter == '-' || letter == ' ');
             in_rows = is_rule || in_rows && !(line.is_empty() || line.starts_with(['$', '!']));
             let line = if is_rule { "(rows)" } else { line };
             if is_rule || !in_rows {
