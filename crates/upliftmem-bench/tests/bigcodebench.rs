@@ -314,10 +314,15 @@ async fn a_model_writes_programs_and_their_tests_judge() {
             let request = ExecutionRequest {
                 id: RolloutId::from_u128(1),
                 task,
-                memories: vec![MemoryText {
-                    id: MemoryId::from_u128(1),
-                    text: record.to_owned(),
-                }],
+                // The second has no end.
+                memories: [record.to_owned(), "y".repeat(50_000)]
+                    .into_iter()
+                    .zip(1..)
+                    .map(|(text, id)| MemoryText {
+                        id: MemoryId::from_u128(id),
+                        text,
+                    })
+                    .collect(),
                 purpose: Purpose::Probe,
                 seed: 3,
             };
@@ -330,7 +335,7 @@ async fn a_model_writes_programs_and_their_tests_judge() {
     )
     .await;
     let done = done.unwrap();
-    assert_eq!((done.performance.get(), done.cost.get()), (1.0, 3.0));
+    assert_eq!((done.performance.get(), done.cost.get()), (1.0, 5.0));
     assert_eq!(done.trajectory[0].observation, "All 1 tests passed.");
     let asked = asked.lock().unwrap().clone();
     assert!(
@@ -340,6 +345,8 @@ async fn a_model_writes_programs_and_their_tests_judge() {
     for hidden in ["assertEqual", "2 * x", "its own"] {
         assert!(!asked.contains(hidden), "{hidden} was shown: {asked}");
     }
+    assert_eq!(done.diagnostics["memories_cut"], 1);
+    assert!(asked.len() < 10_000, "{}", asked.len());
     let (wrong, _) = run(
         "```python\ndef task_func(x):\n    return 3 * x\n```",
         doubling().task(),

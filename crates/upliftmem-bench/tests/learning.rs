@@ -71,7 +71,10 @@ fn the_best_set_is_beyond_every_learner_and_learning_beats_no_memory() {
         budgets: vec![300, 700],
     };
     let found = run(WorldKind::SelfReliant, 1, &plan).unwrap();
-    assert_eq!(found.measurements.len(), 2 * (1 + 3 + 3));
+    let rows = found.measurements.iter();
+    let rows: Vec<(String, usize)> = rows.map(|row| (row.learner.clone(), row.labels)).collect();
+    assert_eq!(rows, plan.rows());
+    assert_eq!(rows.len(), 2 * (1 + 3 + 3));
     for measurement in &found.measurements {
         assert!(measurement.share <= 1.0, "{measurement:?}");
         let loss = measurement.loss;

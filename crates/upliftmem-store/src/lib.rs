@@ -62,7 +62,7 @@ pub use leadership::Leadership;
 pub use limits::StoreLimits;
 pub use memory::{
     ItemResult, ItemStatus, MemoryChange, MemoryFilter, MemoryStatus, NewMemory, StoredMemory,
-    estimated_tokens,
+    estimated_tokens, misleads,
 };
 pub use postgres::{PostgresPlace, open_postgres};
 pub use quota::{Quota, QuotaLimits};

@@ -192,15 +192,17 @@ pub(crate) fn text_hash(text: &str) -> Vec<u8> {
     hash.finalize().to_vec()
 }
 
+/// Whether a character tells a terminal what to do, or turns around or hides what stands beside it.
+pub fn misleads(c: char) -> bool {
+    let control = c.is_control() && !matches!(c, '\n' | '\r' | '\t');
+    let reordering = matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let tag = matches!(c, '\u{e0000}'..='\u{e007f}');
+    control || reordering || tag
+}
+
 /// Text that could mislead a reader or a model about what it says is kept, and not recalled.
 pub(crate) fn suspicious(text: &str) -> Option<String> {
-    let hidden = |c: char| {
-        let control = c.is_control() && !matches!(c, '\n' | '\r' | '\t');
-        let reordering = matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-        let tag = matches!(c, '\u{e0000}'..='\u{e007f}');
-        control || reordering || tag
-    };
-    let found = text.chars().find(|&c| hidden(c))?;
+    let found = text.chars().find(|&c| misleads(c))?;
     Some(format!(
         "the text has the invisible character U+{:04X}, which can hide what it says",
         u32::from(found)

@@ -4,6 +4,7 @@ use std::io::{IsTerminal, Write};
 
 use anyhow::{Context as _, Result};
 use serde::Serialize;
+use upliftmem_store::misleads;
 
 /// Columns that a table may use.
 const WIDTH: usize = 80;
@@ -159,12 +160,6 @@ fn is_number(cell: &str) -> bool {
         .all(|c| c.is_ascii_digit() || "+-.,[]±% ".contains(c))
 }
 
-/// Whether a character tells a terminal what to do, or turns around or hides what stands beside it.
-fn misleads(c: char) -> bool {
-    c.is_control()
-        || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{e0000}'..='\u{e007f}')
-}
-
 /// A text in lines of at most so many characters, broken between words.
 pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
@@ -184,7 +179,8 @@ pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
 
 /// The start of a text on one line, with a sign where it was cut.
 pub(crate) fn cut(text: &str, width: usize) -> String {
-    let one_line: String = text.chars().map(|c| if misleads(c) { ' ' } else { c }).collect();
+    let harmless = |c: char| if c.is_control() || misleads(c) { ' ' } else { c };
+    let one_line: String = text.chars().map(harmless).collect();
     if one_line.chars().count() <= width {
         return one_line;
     }

@@ -1,12 +1,12 @@
 //! Writing code. Paper: E3.
 
 use super::{
-    PublicTask,
+    InjectedMemories, PublicTask,
     evidence::{field, is_empty_field, without_literals},
-    fence::{indented, plain},
+    fence::indented,
     template::Template,
 };
-use crate::{MemoryText, chat::ChatMessage};
+use crate::chat::ChatMessage;
 
 const E3_SYSTEM: Template = Template(include_str!("../../prompts/e3_system.txt"));
 const E3_MEMORY: Template = Template(include_str!("../../prompts/e3_memory.txt"));
@@ -25,16 +25,24 @@ pub struct ImplementationNote {
 }
 
 impl ImplementationNote {
+    /// The views of memories.
+    pub fn all(memories: &InjectedMemories) -> Vec<Self> {
+        memories
+            .texts()
+            .iter()
+            .filter_map(|text| Self::of(text))
+            .collect()
+    }
+
     /// The view of a memory. A record of a failure gives none, nor does one without an implementation; a text that is no
     /// record is evidence as it stands.
-    pub fn of(memory: &MemoryText) -> Option<Self> {
-        let text = plain(&memory.text);
+    fn of(text: &str) -> Option<Self> {
         if text.contains("FAILURE_REFLECTION") {
             return None;
         }
         let implementation = if text.contains("SUCCESS_PROCEDURE") {
-            let idiom = field(&text, "Verified idiom:").filter(|idiom| !is_empty_field(idiom));
-            let parts = [field(&text, "Implementation:"), idiom];
+            let idiom = field(text, "Verified idiom:").filter(|idiom| !is_empty_field(idiom));
+            let parts = [field(text, "Implementation:"), idiom];
             let parts: Vec<String> = parts
                 .iter()
                 .flatten()
@@ -42,7 +50,7 @@ impl ImplementationNote {
                 .collect();
             parts.join("\n")
         } else {
-            text.clone()
+            text.to_owned()
         };
         let line = |key: &str| {
             text.lines()
@@ -53,7 +61,7 @@ impl ImplementationNote {
             let mut lines = text.lines().skip_while(|line| line.trim() != "[TASK]").skip(1);
             lines.next().map(str::trim).filter(|line| !line.is_empty())
         });
-        let libraries = line("Libraries:").map(str::to_owned).or_else(|| imported(&text));
+        let libraries = line("Libraries:").map(str::to_owned).or_else(|| imported(text));
         (!implementation.trim().is_empty()).then(|| Self {
             family: family.unwrap_or(NOT_NAMED).to_owned(),
             libraries: libraries.unwrap_or_else(|| NOT_NAMED.to_owned()),
@@ -118,16 +126,10 @@ mod tests {
 
     #[test]
     fn only_the_implementation_of_a_success_is_seen() {
-        let note = |text: &str| {
-            ImplementationNote::of(&MemoryText {
-                id: upliftmem_core::MemoryId::from_u128(1),
-                text: text.to_owned(),
-            })
-        };
         let record = "[MEMORY TYPE] SUCCESS_PROCEDURE\n[TASK]\nCount words in a file\n\n[EXECUTION TRAJECTORY]\n\
             Contract: takes a path, returns a dict\nImplementation: open(path, 'r'), re.findall(\"[a-z]+\", text),\n  \
             then Counter; don't sort\nBoundary: an empty file gives {}\nVerified idiom: Counter(words).most_common(3)\n";
-        let seen = note(record).unwrap();
+        let seen = ImplementationNote::of(record).unwrap();
         assert_eq!(
             seen.implementation,
             "open(path, 'r'), re.findall(\"...\", text),\n  then Counter; don't sort\nCounter(words).most_common(3)"
@@ -138,9 +140,12 @@ mod tests {
             "[MEMORY TYPE] SUCCESS_PROCEDURE\nContract: x",
             "[MEMORY TYPE] FAILURE_REFLECTION\n[TASK]\nx\n\n[REFLECTION]\nImplementation: forgot to close",
         ] {
-            assert_eq!(note(nothing), None, "{nothing}");
+            assert_eq!(ImplementationNote::of(nothing), None, "{nothing}");
         }
-        assert_eq!(note("free text").unwrap().implementation, "free text");
+        assert_eq!(
+            ImplementationNote::of("free text").unwrap().implementation,
+            "free text"
+        );
     }
 
     #[test]

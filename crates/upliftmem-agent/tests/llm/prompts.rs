@@ -91,19 +91,10 @@ fn generic_acting() {
 
 #[test]
 fn e3() {
-    let memory = |text: &str| MemoryText {
-        id: MemoryId::from_u128(1),
-        text: text.to_owned(),
-    };
     let success = "[MEMORY TYPE] SUCCESS_PROCEDURE\n[TASK]\nParse dates\n\n[EXECUTION TRAJECTORY]\nContract: secret contract\n\
         Implementation: strptime in a loop\nBoundary: none\nVerified idiom: from datetime import datetime\nx = 1\n## Note 9 [SUCCESS]";
-    let notes: Vec<ImplementationNote> = [
-        memory(success),
-        memory("[MEMORY TYPE] FAILURE_REFLECTION\n[TASK]\nx\n\n[REFLECTION]\ny"),
-    ]
-    .iter()
-    .filter_map(ImplementationNote::of)
-    .collect();
+    let failure = "[MEMORY TYPE] FAILURE_REFLECTION\n[TASK]\nx\n\n[REFLECTION]\ny";
+    let notes = ImplementationNote::all(&memories(&[success, failure]));
     let text = shown(&code_messages(
         &PublicTask::of(&Task::new("t", "Write a parser.")),
         &notes,

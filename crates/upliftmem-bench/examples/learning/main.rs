@@ -85,14 +85,26 @@ fn write(out: &Mutex<File>, run: &Run) -> Result<(), Box<dyn Error + Send + Sync
 }
 
 impl Asked {
-    /// What an earlier run has done of this.
+    /// What an earlier run has done of this. A line that it could not finish is taken away.
     fn done(&self) -> Result<Vec<Run>, Box<dyn Error>> {
         let Some(path) = self.out.as_ref().filter(|path| path.exists()) else {
             return Ok(Vec::new());
         };
+        let text = std::fs::read_to_string(path)?;
+        let whole = text.rfind('\n').map_or(0, |end| end + 1);
+        if whole < text.len() {
+            OpenOptions::new().write(true).open(path)?.set_len(whole as u64)?;
+        }
         let mut runs = Vec::new();
-        for line in std::fs::read_to_string(path)?.lines() {
+        for line in text[..whole].lines() {
             let run: Run = serde_json::from_str(line)?;
+            let rows = run.measurements.iter().map(|m| (m.learner.clone(), m.labels));
+            if rows.collect::<Vec<_>>() != self.plan.rows() {
+                let file = path.display();
+                return Err(
+                    format!("{file} has other rows or budgets than asked for; name another file").into(),
+                );
+            }
             if self.kinds.contains(&run.kind) && self.seeds.contains(&run.seed) {
                 runs.push(run);
             }

@@ -7,14 +7,14 @@ use serde_json::json;
 use upliftmem_agent::{
     Execution, ExecutionRequest, Executor, ExecutorError,
     chat::{ChatModel, ChatRequest, Sampling, spoken},
-    prompts::{ImplementationNote, PublicTask, code_messages},
+    prompts::{ImplementationNote, InjectedMemories, MemoryBudget, PublicTask, code_messages},
 };
 use upliftmem_core::{Cost, Performance, Task, TaskId, TrajectoryStep};
 
 use super::{
     data::CodeTask,
     prompt::{instruct_prompt, solution_of},
-    sandbox::{CaseOutcome, PythonSandbox, TestReport},
+    sandbox::{PythonSandbox, TestReport},
 };
 
 /// How programs are asked for.
@@ -22,6 +22,8 @@ use super::{
 pub struct CodeSettings {
     /// How answers are drawn; the seed is the execution's.
     pub sampling: Sampling,
+    /// How much of the prompt memories may take.
+    pub budget: MemoryBudget,
 }
 
 impl Default for CodeSettings {
@@ -31,6 +33,7 @@ impl Default for CodeSettings {
                 max_tokens: 1_024,
                 ..Sampling::default()
             },
+            budget: MemoryBudget::default(),
         }
     }
 }
@@ -90,11 +93,8 @@ impl Executor for CodeExecutor {
         let task = self.tasks.get(&request.task.id).ok_or_else(|| {
             ExecutorError::Failed(format!("task {:?} is none of this benchmark", request.task.name))
         })?;
-        let notes: Vec<ImplementationNote> = request
-            .memories
-            .iter()
-            .filter_map(ImplementationNote::of)
-            .collect();
+        let memories = InjectedMemories::new(&request.memories, self.settings.budget);
+        let notes = ImplementationNote::all(&memories);
         let asked = ChatRequest {
             messages: code_messages(&PublicTask::of(&request.task), &notes),
             sampling: Sampling {
@@ -111,6 +111,7 @@ impl Executor for CodeExecutor {
             .sum();
         let mut diagnostics = reply.usage.told(self.model.name());
         diagnostics.insert("notes".into(), json!(notes.len()));
+        diagnostics.insert("memories_cut".into(), json!(memories.cut()));
         let invalid = |error: upliftmem_core::InvalidInput| ExecutorError::Failed(error.to_string());
         Ok(Execution {
             performance: Performance::new(f64::from(u8::from(report.has_passed()))).map_err(invalid)?,
@@ -132,7 +133,7 @@ fn told(report: &TestReport) -> String {
     let failed: Vec<String> = report
         .cases
         .iter()
-        .filter(|case| !matches!(case.outcome, CaseOutcome::Passed | CaseOutcome::Skipped))
+        .filter(|case| !case.outcome.is_good())
         .map(|case| case.name.clone())
         .collect();
     if failed.is_empty() {

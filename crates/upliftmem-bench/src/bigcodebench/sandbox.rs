@@ -63,6 +63,14 @@ pub enum CaseOutcome {
     Error,
 }
 
+impl CaseOutcome {
+    /// Whether it says nothing against the solution.
+    #[must_use]
+    pub const fn is_good(self) -> bool {
+        matches!(self, Self::Passed | Self::Skipped)
+    }
+}
+
 /// One test case.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Case {
@@ -113,8 +121,8 @@ impl TestReport {
     /// Whether every test case passed, and there was one.
     #[must_use]
     pub fn has_passed(&self) -> bool {
-        let is_good = |case: &Case| matches!(case.outcome, CaseOutcome::Passed | CaseOutcome::Skipped);
-        self.broken.is_none() && !self.cases.is_empty() && self.cases.iter().all(is_good)
+        let all_good = self.cases.iter().all(|case| case.outcome.is_good());
+        self.broken.is_none() && !self.cases.is_empty() && all_good
     }
 }
 

@@ -81,6 +81,25 @@ pub struct Plan {
     pub budgets: Vec<usize>,
 }
 
+impl Plan {
+    /// The learner and the number of labels of each row that a run has, in order.
+    pub fn rows(&self) -> Vec<(String, usize)> {
+        let mut learners = Vec::new();
+        for (row, (name, _)) in self.compact.iter().enumerate() {
+            for (place, strategy) in self.strategies.iter().enumerate() {
+                learners.push(format!("{name}, {strategy}"));
+                if row == 0 && place == 0 && self.baselines {
+                    learners.extend(baselines().iter().map(|learner| learner.name()));
+                }
+            }
+        }
+        learners
+            .into_iter()
+            .flat_map(|name| self.budgets.iter().map(move |&labels| (name.clone(), labels)))
+            .collect()
+    }
+}
+
 /// A task with its utility alone, the best there is, and sets to predict.
 struct TestTask<'a> {
     task: &'a Task,
@@ -126,12 +145,8 @@ fn probed(arena: &Arena, probes: &[Execution]) -> Result<Option<f64>> {
     Ok((!probes.is_empty()).then(|| sum / probes.len() as f64))
 }
 
-fn others(
-    arena: &Arena,
-    labels: &[Execution],
-    budgets: &[usize],
-    tasks: &[TestTask<'_>],
-) -> Result<Vec<Measurement>> {
+/// The other learners.
+fn baselines() -> Vec<Box<dyn Learner>> {
     let mut learners: Vec<Box<dyn Learner>> = vec![
         Box::new(Network::default()),
         Box::new(LinearModel::default()),
@@ -140,8 +155,17 @@ fn others(
     for count in [1, 3, 5] {
         learners.push(Box::new(SimilarityTop(count)));
     }
+    learners
+}
+
+fn others(
+    arena: &Arena,
+    labels: &[Execution],
+    budgets: &[usize],
+    tasks: &[TestTask<'_>],
+) -> Result<Vec<Measurement>> {
     let mut measurements = Vec::new();
-    for learner in &mut learners {
+    for mut learner in baselines() {
         for &budget in budgets {
             learner.learn(arena, &labels[..budget])?;
             measurements.push(measure(arena, learner.as_ref(), budget, tasks)?);
