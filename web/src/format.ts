@@ -7,6 +7,7 @@ const share = new Intl.NumberFormat("en", { style: "percent", maximumFractionDig
 const day = new Intl.DateTimeFormat("en-GB", { dateStyle: "medium", timeStyle: "short" });
 const short = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short" });
 const clock = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit" });
+const seconds = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit" });
 
 /** A difference, with its sign and a real minus. */
 export const uplift = (value: number): string => signed.format(value).replace("-", "−");
@@ -18,16 +19,17 @@ export const moment = (at: string): string => day.format(new Date(at));
 
 /** How a moment is written on an axis that spans so many milliseconds. */
 export function tick(at: number, span: number): string {
-  return (span < 36 * 3_600_000 ? clock : short).format(new Date(at));
+  const written = span < 10 * 60_000 ? seconds : span < 36 * 3_600_000 ? clock : short;
+  return written.format(new Date(at));
 }
 
 export function ago(at: string, now = Date.now()): string {
-  const seconds = Math.round((now - new Date(at).getTime()) / 1000);
-  if (seconds < 0) return moment(at);
-  if (seconds < 60) return "just now";
-  if (seconds < 3_600) return `${Math.floor(seconds / 60)} min ago`;
-  if (seconds < 86_400) return `${Math.floor(seconds / 3_600)} h ago`;
-  if (seconds < 30 * 86_400) return `${Math.floor(seconds / 86_400)} d ago`;
+  const passed = Math.round((now - new Date(at).getTime()) / 1000);
+  if (passed < 0) return moment(at);
+  if (passed < 60) return "just now";
+  if (passed < 3_600) return `${Math.floor(passed / 60)} min ago`;
+  if (passed < 86_400) return `${Math.floor(passed / 3_600)} h ago`;
+  if (passed < 30 * 86_400) return `${Math.floor(passed / 86_400)} d ago`;
   return moment(at);
 }
 

@@ -181,8 +181,10 @@ async fn every_method_is_evaluated_once_and_the_same_every_time() {
     let Some(suite) = suite() else { return };
     let (first, second) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let (here, executed) = bench(&suite, first.path());
-    let scores = evaluate_methods(&here, &Method::all()).await.unwrap();
-    assert_eq!(scores.len(), Method::all().len());
+    let scores = evaluate_methods(&here, &Method::all(here.suite.as_ref()))
+        .await
+        .unwrap();
+    assert_eq!(scores.len(), Method::all(here.suite.as_ref()).len());
     for method in &scores {
         assert_eq!(method.parts["seen"].outcomes.len(), 2);
         assert_eq!(method.parts["unseen"].outcomes[0].len(), 12);
@@ -201,7 +203,12 @@ async fn every_method_is_evaluated_once_and_the_same_every_time() {
     assert!(executed.load(Ordering::Relaxed) > 500);
     // What is done is not done again.
     let (again, executed) = bench(&suite, first.path());
-    assert_eq!(evaluate_methods(&again, &Method::all()).await.unwrap(), scores);
+    assert_eq!(
+        evaluate_methods(&again, &Method::all(again.suite.as_ref()))
+            .await
+            .unwrap(),
+        scores
+    );
     assert_eq!(executed.load(Ordering::Relaxed), 0);
     // Elsewhere, all is the same.
     let (elsewhere, _) = bench(&suite, second.path());

@@ -142,6 +142,7 @@ async fn memories_name_no_product_and_no_price_and_help_or_hurt() {
     let embedder: Arc<dyn Embedder> = Arc::new(HashEmbedder::default());
     let pool = lesson_pool(Sources {
         suite: suite.as_ref(),
+        steps: None,
         embedder: &embedder,
         experiences: &seen,
     });

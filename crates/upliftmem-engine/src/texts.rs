@@ -101,6 +101,7 @@ pub struct Texts {
     generation: EmbedderGeneration,
     memories: Mutex<BTreeMap<MemoryId, Arc<KnownMemory>>>,
     tasks: Mutex<BTreeMap<TaskId, Arc<KnownTask>>>,
+    own: BTreeMap<TaskId, Vec<MemoryId>>,
 }
 
 /// What the store calls an embedder.
@@ -122,7 +123,15 @@ impl Texts {
             embedder,
             memories: Mutex::default(),
             tasks: Mutex::default(),
+            own: BTreeMap::new(),
         }
+    }
+
+    /// The same with tasks that have memories of their own: they are offered no others.
+    #[must_use]
+    pub fn with_own_memories(mut self, own: BTreeMap<TaskId, Vec<MemoryId>>) -> Self {
+        self.own = own;
+        self
     }
 
     /// Vectors of texts. Models take a while, so others get their turn meanwhile.
@@ -253,6 +262,12 @@ impl Texts {
 
     /// The best candidates for a task.
     pub async fn recall(&self, task: &KnownTask, settings: &RetrievalSettings) -> Result<Offer> {
+        if let Some(own) = self.own.get(&task.task.id) {
+            let mut own = self.memories(own).await?;
+            own.sort_by(|left, right| task.similarity(right).total_cmp(&task.similarity(left)));
+            let ids: Vec<MemoryId> = own.iter().map(|memory| memory.id).collect();
+            return self.offer(&ids[..settings.candidates.min(ids.len())]).await;
+        }
         let query = RecallQuery {
             text: task.task.context.clone(),
             embedding: Some(self.stored(&task.embedding)?),

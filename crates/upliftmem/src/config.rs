@@ -82,6 +82,7 @@ pub(crate) struct ScorerConfig {
     pub(crate) headroom: bool,
     pub(crate) exact_max: usize,
     pub(crate) refit_growth: f64,
+    pub(crate) member_cost: f64,
 }
 
 impl Default for ScorerConfig {
@@ -93,6 +94,7 @@ impl Default for ScorerConfig {
             headroom: compact.headroom,
             exact_max: compact.exact_max,
             refit_growth: compact.refit_growth,
+            member_cost: compact.member_cost,
         }
     }
 }
@@ -104,6 +106,7 @@ impl ScorerConfig {
             headroom: self.headroom,
             exact_max: self.exact_max,
             refit_growth: self.refit_growth,
+            member_cost: self.member_cost,
             ..CompactSettings::default()
         }
     }

@@ -5,7 +5,7 @@ mod support;
 
 use std::{
     io::{BufRead, BufReader, Write},
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Child, ChildStdin, ChildStdout, Stdio},
 };
 
@@ -89,6 +89,31 @@ fn a_customer_buys_over_a_pipe() {
 }
 
 #[test]
+fn a_program_is_tested_over_a_pipe() {
+    let Some(data) = data("bigcodebench") else { return };
+    let mut served = Served::start(&["bigcodebench", "--data", &data]);
+    let task = json!({"reset": {"id": "BigCodeBench/13"}});
+    let opening = served.ask(&task);
+    let shown = opening["observation"].as_str().unwrap();
+    assert!(
+        shown.contains("task_func") && !shown.contains("unittest"),
+        "{shown}"
+    );
+    let end = served.ask(&json!({"step": "```python\ndef task_func(*_): return None\n```"}));
+    assert_eq!(
+        (&end["done"], &end["performance"]),
+        (&json!(true), &json!(0.0)),
+        "{end}"
+    );
+    let unknown = served.ask(&json!({"reset": {"id": "BigCodeBench/none"}}));
+    assert!(
+        unknown["error"].as_str().unwrap().contains("BigCodeBench/17"),
+        "{unknown}"
+    );
+    served.end();
+}
+
+#[test]
 fn a_game_is_played_over_a_pipe() {
     let Some(data) = data("alfworld") else { return };
     let directory = tempfile::tempdir().unwrap();
@@ -122,6 +147,84 @@ fn a_game_is_played_over_a_pipe() {
         assert_eq!(turn["done"], action == 30, "{action}");
     }
     served.end();
+}
+
+/// A small evaluation in a folder of its own, with these further flags.
+fn evaluates(suite: &str, data: &str, place: &Path, flags: &[&str]) {
+    let out = place.to_str().unwrap();
+    let mut arguments = vec!["bench", "run", "--suite", suite, "--data", data, "--out", out];
+    arguments.extend(["--methods", "react,dense-rag", "--runs", "1", "--limit", "4"]);
+    arguments.extend(["--seed-tasks", "6", "--runtime-tasks", "6"]);
+    arguments.extend(flags);
+    support::succeeds(place, &arguments);
+}
+
+/// The outcomes of a method.
+fn outcomes(place: &Path, method: &str) -> Value {
+    let file = place.join(format!("results/main-{method}.json"));
+    let record: Value = serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap();
+    record["result"].clone()
+}
+
+#[test]
+fn an_evaluation_is_the_same_in_an_attached_environment() {
+    for suite in ["alfworld", "webshop"] {
+        let Some(data) = data(suite) else { continue };
+        let (native, attached) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        evaluates(suite, &data, native.path(), &[]);
+        let program = env!("CARGO_BIN_EXE_upliftmem");
+        let environment = ["--environment", program, "bench", "env", suite, "--data", &data];
+        evaluates(suite, &data, attached.path(), &environment);
+        for method in ["react", "dense-rag"] {
+            assert_eq!(
+                outcomes(native.path(), method),
+                outcomes(attached.path(), method),
+                "{suite} {method}"
+            );
+        }
+        let made_from = |place: &Path| -> Value {
+            serde_json::from_slice(&std::fs::read(place.join("manifest.json")).unwrap()).unwrap()
+        };
+        let agent = made_from(attached.path())["made_from"]["agent"].to_string();
+        assert!(agent.contains("bench env"), "{agent}");
+        let (native, attached) = (native.path().join("traces"), attached.path().join("traces"));
+        for trace in std::fs::read_dir(&native).unwrap() {
+            let name = trace.unwrap().file_name();
+            let text = |folder: &Path| std::fs::read_to_string(folder.join(&name)).unwrap();
+            assert_eq!(text(&native), text(&attached), "{name:?}");
+        }
+    }
+}
+
+#[test]
+fn an_environment_that_breaks_is_named() {
+    let Some(data) = data("webshop") else { return };
+    let place = tempfile::tempdir().unwrap();
+    let mut arguments = vec![
+        "bench", "run", "--suite", "webshop", "--data", &data, "--out", "out",
+    ];
+    arguments.extend([
+        "--methods",
+        "react",
+        "--limit",
+        "2",
+        "--seed-tasks",
+        "1",
+        "--runtime-tasks",
+        "1",
+    ]);
+    arguments.extend(["--environment", "true"]);
+    let shown = fails(place.path(), 1, &arguments);
+    assert!(shown.contains("environment true: "), "{shown}");
+    for (suite, flags) in [
+        ("memsyco", ["--environment", "true"]),
+        ("bigcodebench", ["--agent", "scripted"]),
+        ("alfworld", ["--judge", "smollm2"]),
+    ] {
+        let arguments = [&["bench", "run", "--data", ".", "--suite", suite][..], &flags].concat();
+        let shown = fails(place.path(), 1, &arguments);
+        assert!(shown.contains(flags[0]), "{shown}");
+    }
 }
 
 #[test]

@@ -50,7 +50,10 @@ impl ImplementationNote {
                 .collect();
             parts.join("\n")
         } else {
-            text.to_owned()
+            // What the scope line says is not said again.
+            let is_scope = |line: &&str| SCOPE.iter().any(|key| line.starts_with(key));
+            let lines: Vec<&str> = text.lines().filter(|line| !is_scope(line)).collect();
+            lines.join("\n")
         };
         let line = |key: &str| {
             text.lines()
@@ -69,6 +72,9 @@ impl ImplementationNote {
         })
     }
 }
+
+/// Lines that say where evidence comes from.
+const SCOPE: [&str; 2] = ["Family:", "Libraries:"];
 
 /// What a record does not say.
 const NOT_NAMED: &str = "not named";

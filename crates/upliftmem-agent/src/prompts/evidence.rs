@@ -41,7 +41,7 @@ pub(super) fn is_empty_field(text: &str) -> bool {
 
 /// Texts in quotes, which are the source task's, become `...`; format characters and names of options of one or two letters
 /// stay, as do apostrophes within words.
-pub(super) fn without_literals(text: &str) -> String {
+pub fn without_literals(text: &str) -> String {
     let mut kept = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(at) = rest.find(['\'', '"']) {

@@ -14,7 +14,9 @@ mod write;
 
 pub use act::{ActStyle, Scene, TakenStep};
 pub use code::{ImplementationNote, code_messages};
+pub use evidence::without_literals;
 pub use fence::{InjectedMemories, MemoryBudget, plain};
 pub use public::{PublicTask, PublicTurn};
-pub use question::{Judged, judge_messages, question_messages};
+pub use question::{Judged, judge_messages, question_messages, reply_messages};
+pub use template::{Field, Template};
 pub use write::{Contract, Domain, Episode, Outcome, ValidatedMemory, construction, revision};

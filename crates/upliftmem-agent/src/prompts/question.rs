@@ -5,6 +5,8 @@ use crate::chat::ChatMessage;
 
 const QA_SYSTEM: Template = Template(include_str!("../../prompts/qa_system.txt"));
 const QA_USER: Template = Template(include_str!("../../prompts/qa_user.txt"));
+const REPLY_SYSTEM: Template = Template(include_str!("../../prompts/reply_system.txt"));
+const REPLY_USER: Template = Template(include_str!("../../prompts/reply_user.txt"));
 const JUDGE_SYSTEM: Template = Template(include_str!("../../prompts/judge_system.txt"));
 const JUDGE_USER: Template = Template(include_str!("../../prompts/judge_user.txt"));
 
@@ -13,6 +15,17 @@ pub fn question_messages(task: &PublicTask, memories: &InjectedMemories) -> Vec<
     vec![
         ChatMessage::system(QA_SYSTEM.fill(&[])),
         ChatMessage::user(QA_USER.fill(&[
+            ("memories", memories.numbered().as_deref()),
+            ("question", Some(task.context())),
+        ])),
+    ]
+}
+
+/// The conversation whose next message answers a user who was talked with before.
+pub fn reply_messages(task: &PublicTask, memories: &InjectedMemories) -> Vec<ChatMessage> {
+    vec![
+        ChatMessage::system(REPLY_SYSTEM.fill(&[])),
+        ChatMessage::user(REPLY_USER.fill(&[
             ("memories", memories.numbered().as_deref()),
             ("question", Some(task.context())),
         ])),

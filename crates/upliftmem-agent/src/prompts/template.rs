@@ -2,14 +2,14 @@
 
 /// A template: `{name}` is a place. What is filled in is never read as a template itself.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Template(pub(super) &'static str);
+pub struct Template(pub &'static str);
 
 /// A place and what goes there; without a value the place takes its line along, and a heading that has nothing under it.
-pub(super) type Field<'a> = (&'static str, Option<&'a str>);
+pub type Field<'a> = (&'static str, Option<&'a str>);
 
 impl Template {
     /// The text with all places filled in, without the file's last line break.
-    pub(super) fn fill(self, fields: &[Field<'_>]) -> String {
+    pub fn fill(self, fields: &[Field<'_>]) -> String {
         let source = self.0.strip_suffix('\n').unwrap_or(self.0);
         let mut lines: Vec<String> = Vec::new();
         // What the last line is in the template: a value that looks like a heading is none.

@@ -12,7 +12,9 @@ use super::data::visit_games;
 use super::episode::{Play, Step};
 use super::error::LoadError;
 use super::game::Game;
-use super::play::ACTIONS_MAX;
+
+/// Actions after which an episode is over. Paper: C_max of ALFWorld.
+pub const ACTIONS_MAX: usize = 30;
 
 /// ALFWorld as an [`Environment`]: a task is played in the game whose name (`split/task/trial`) it bears.
 ///

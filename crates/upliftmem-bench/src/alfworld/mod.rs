@@ -26,7 +26,6 @@ mod error;
 mod game;
 mod goal;
 mod names;
-mod play;
 mod problem;
 mod sexpr;
 #[cfg(test)]
@@ -35,9 +34,8 @@ mod text;
 
 pub use agent::{Player, View};
 pub use data::{Split, visit_games};
-pub use environment::Alfworld;
+pub use environment::{ACTIONS_MAX, Alfworld};
 pub use episode::{Episode, Step};
 pub use error::LoadError;
 pub use game::Game;
 pub use goal::TaskKind;
-pub use play::{ACTIONS_MAX, Play, play};

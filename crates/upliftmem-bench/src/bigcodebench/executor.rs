@@ -126,7 +126,7 @@ impl Executor for CodeExecutor {
 }
 
 /// What the tests said, as a developer would be told: names and failures, not the tests themselves.
-fn told(report: &TestReport) -> String {
+pub(super) fn told(report: &TestReport) -> String {
     if let Some(why) = &report.broken {
         return format!("The tests did not end: {why}");
     }

@@ -14,12 +14,14 @@
 //! ```
 
 mod data;
+mod environment;
 mod error;
 mod executor;
 mod prompt;
 mod sandbox;
 
 pub use data::{Benchmark, CodeTask};
+pub use environment::CodeEnvironment;
 pub use error::{LoadError, SandboxError};
 pub use executor::{CodeExecutor, CodeSettings};
 pub use prompt::{instruct_prompt, solution_of};

@@ -22,9 +22,11 @@ const REFIT_AFTER: f64 = 10.0;
 const REFIT_GROWTH: f64 = 0.4;
 /// Labels after which a new version is published.
 const PUBLISH_EVERY: usize = 5;
-/// Probes that are planned together, and tasks of the stream that they are planned for.
+/// Probes that are planned together: so many, and such a share of the labels there are; and tasks of the stream that
+/// they are planned for.
 const ROUND_PROBES: usize = 50;
-const ROUND_TASKS: usize = 200;
+const ROUND_GROWTH: f64 = 0.125;
+const ROUND_TASKS: usize = 100;
 
 /// One label: an execution with memories, and the reference of its task.
 #[derive(Debug, Clone, PartialEq)]
@@ -126,7 +128,8 @@ impl<'a> Gathering<'a> {
                 .take(ROUND_TASKS)
                 .map(|label| self.arena.scene(&label.task, &label.set))
                 .collect();
-            let budget = ROUND_PROBES.min(count - self.labels.len());
+            let round = ROUND_PROBES.max((ROUND_GROWTH * self.labels.len() as f64) as usize);
+            let budget = round.min(count - self.labels.len());
             let scorer = Arc::clone(&self.scorer);
             let planned = plan(
                 scorer.as_ref(),

@@ -8,7 +8,7 @@ use super::{
     scores::MethodScores,
     uplift::Variant,
 };
-use crate::systems::{Sources, SystemName, build};
+use crate::systems::{SystemName, build};
 
 /// A row of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -64,7 +64,7 @@ pub async fn ablations(bench: &Bench) -> Result<Vec<MethodScores>> {
                 scores
             }
         };
-        bench.tell(Event::Note(line(&scores)?));
+        bench.tell(Event::Note(line(bench, &scores)?));
         all.push(scores);
     }
     Ok(all)
@@ -72,14 +72,7 @@ pub async fn ablations(bench: &Bench) -> Result<Vec<MethodScores>> {
 
 async fn by_similarity(bench: &Bench, title: &str) -> Result<MethodScores> {
     let experiences = bench.seed_experiences().await?;
-    let system = build(
-        SystemName::DenseRag,
-        Sources {
-            suite: bench.suite.as_ref(),
-            embedder: &bench.embedder,
-            experiences,
-        },
-    )?;
+    let system = build(SystemName::DenseRag, bench.sources(experiences)).await?;
     let count = bench.suite.memories_max();
     native(bench, title, system.as_ref(), experiences.len() as u64, count).await
 }

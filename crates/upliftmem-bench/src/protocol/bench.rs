@@ -5,12 +5,16 @@ use std::{path::PathBuf, sync::Arc};
 use rand::RngExt;
 use serde_json::json;
 use tokio::sync::OnceCell;
+use upliftmem_agent::Writer;
 use upliftmem_core::{Purpose, Task};
 use upliftmem_engine::{EngineSettings, ExecutionSettings, RetrievalSettings, Seeds};
 use upliftmem_scorer::{CompactSettings, Embedding, embedder::Embedder};
 
 use super::{Result, Sizes, scores::PartScores};
-use crate::suite::{Experience, Suite, Wanted, execute_all};
+use crate::{
+    suite::{Experience, Suite, Wanted, execute_all},
+    systems::{Sources, Steps},
+};
 
 /// What an evaluation tells while it goes.
 #[derive(Clone, Debug, PartialEq)]
@@ -58,6 +62,10 @@ pub struct Bench {
     pub compact: CompactSettings,
     /// Whether UpliftMem writes memories while it trains, each validated by executions. Paper: app. writing.
     pub writes: bool,
+    /// What writes them; without one, the suite's lessons are proposed.
+    pub writer: Option<Arc<dyn Writer>>,
+    /// The model that does steps of memory systems; without one, rules do them.
+    pub steps: Option<Arc<Steps>>,
     /// Whom to tell.
     pub on_event: OnEvent,
     experiences: OnceCell<Vec<Experience>>,
@@ -88,8 +96,20 @@ impl Bench {
             engine,
             compact: CompactSettings::default(),
             writes: false,
+            writer: None,
+            steps: None,
             on_event: Arc::new(|_| {}),
             experiences: OnceCell::new(),
+        }
+    }
+
+    /// What memory systems are built from.
+    pub(super) fn sources<'s>(&'s self, experiences: &'s [Experience]) -> Sources<'s> {
+        Sources {
+            suite: self.suite.as_ref(),
+            embedder: &self.embedder,
+            steps: self.steps.as_deref(),
+            experiences,
         }
     }
 
@@ -136,9 +156,13 @@ impl Bench {
         Ok(lived.collect())
     }
 
-    /// Plays without memory of all seed tasks, then of all runtime tasks: what memory systems are built from.
+    /// Plays without memory of all seed tasks, then of all runtime tasks: what memory systems are built from, unless tasks bring
+    /// that along.
     pub(super) async fn experiences(&self) -> Result<&[Experience]> {
         let all = self.experiences.get_or_try_init(|| async {
+            if self.suite.has_own_stores() {
+                return Ok(Vec::new());
+            }
             let tasks: Vec<Task> = [self.suite.seed_tasks(), self.suite.runtime_tasks()].concat();
             self.tell(Event::Step {
                 what: "experience".into(),
@@ -152,7 +176,8 @@ impl Bench {
 
     /// Those of the seed tasks.
     pub(super) async fn seed_experiences(&self) -> Result<&[Experience]> {
-        Ok(&self.experiences().await?[..self.suite.seed_tasks().len()])
+        let all = self.experiences().await?;
+        Ok(&all[..self.suite.seed_tasks().len().min(all.len())])
     }
 
     /// Executes tasks with the memories that a method gives each, as often as there are runs; every play is written down
@@ -170,11 +195,16 @@ impl Bench {
             executions: tasks.len() * runs,
         });
         let mut outcomes = Vec::with_capacity(runs);
+        let mut behaviours = Vec::new();
         let mut traces = String::new();
         for run in 0..runs {
             let ended = self.live("evaluation", tasks, memories.to_vec(), run).await?;
             let of = |ended: &Experience| (ended.execution.performance.get(), ended.execution.cost.get());
             outcomes.push(ended.iter().map(of).collect());
+            let shown = |ended: &Experience| ended.execution.diagnostics.get("behaviour")?.as_bool();
+            if let Some(shown) = ended.iter().map(shown).collect() {
+                behaviours.push(shown);
+            }
             for (ended, memories) in ended.iter().zip(memories) {
                 traces += &format!("{}\n", trace(ended, run, memories));
             }
@@ -184,6 +214,7 @@ impl Bench {
         }
         Ok(PartScores {
             outcomes,
+            behaviours,
             sizes: memories.iter().map(Vec::len).collect(),
         })
     }

@@ -36,6 +36,12 @@ pub enum Error {
     /// The catalogue can not be read.
     #[error(transparent)]
     Shop(#[from] crate::webshop::LoadError),
+    /// The programming tasks can not be read.
+    #[error(transparent)]
+    Code(#[from] crate::bigcodebench::LoadError),
+    /// The dialogues can not be read.
+    #[error(transparent)]
+    Dialogues(#[from] crate::memsyco::LoadError),
     /// The engine stopped.
     #[error(transparent)]
     Engine(#[from] upliftmem_engine::Error),

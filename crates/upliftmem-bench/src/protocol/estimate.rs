@@ -40,8 +40,13 @@ pub struct Estimate {
 /// Executions of some work, if nothing of it was done before.
 pub fn estimate(bench: &Bench, work: &Work) -> Estimate {
     let suite = &bench.suite;
-    let seed = suite.seed_tasks().len();
     let runtime = suite.runtime_tasks().len();
+    // Where tasks bring along what is remembered, nothing has to be lived through first.
+    let lived = if suite.has_own_stores() {
+        0
+    } else {
+        suite.seed_tasks().len() + runtime
+    };
     let evaluated: usize = suite
         .evaluation()
         .iter()
@@ -70,16 +75,16 @@ pub fn estimate(bench: &Bench, work: &Work) -> Estimate {
             let learning = [SystemName::MemP, SystemName::MemRl].map(Method::System);
             let learning = methods.iter().filter(|method| learning.contains(method)).count();
             Estimate {
-                training: seed + runtime + trained * one_training + learning * runtime,
+                training: lived + trained * one_training + learning * runtime,
                 evaluation: methods.len() * evaluated,
             }
         }
         Work::BudgetK(counts) => Estimate {
-            training: seed + runtime + SystemName::STORES.len() * one_training,
+            training: lived + SystemName::STORES.len() * one_training,
             evaluation: 2 * counts * SystemName::STORES.len() * evaluated,
         },
         Work::Ablations => Estimate {
-            training: seed + 2 * runtime + warm_up + 3 * one_training,
+            training: lived + runtime + warm_up + 3 * one_training,
             evaluation: 5 * evaluated,
         },
         Work::Probes {
@@ -88,7 +93,7 @@ pub fn estimate(bench: &Bench, work: &Work) -> Estimate {
             checkpoints,
             trials,
         } => Estimate {
-            training: seed + runtime + trials * (2 * warm_up + strategies * 2 * budget),
+            training: lived + trials * (2 * warm_up + strategies * 2 * budget),
             evaluation: trials * strategies * (checkpoints + 1) * suite.validation_tasks().len() * bench.runs,
         },
     }

@@ -5,11 +5,14 @@ use std::collections::BTreeMap;
 use upliftmem_core::Task;
 
 use super::{
-    Bench, Error, Event, Result,
+    Bench, Error, Event, Pool, Result,
     scores::MethodScores,
     uplift::{UpliftRun, Variant},
 };
-use crate::systems::{MemorySystem, Query, Sources, SystemName, build, lesson_pool};
+use crate::{
+    suite::Suite,
+    systems::{MemorySystem, Query, SystemName, build},
+};
 
 /// Tasks of the runtime stream that are executed before a system learns from them.
 const TOGETHER: usize = 50;
@@ -24,12 +27,15 @@ pub enum Method {
 }
 
 impl Method {
-    /// All, in the order of the table.
-    pub fn all() -> Vec<Self> {
-        // NaiveRAG is a store of the controlled comparison, and no method of the paper's main table.
-        let systems = SystemName::ALL
-            .into_iter()
-            .filter(|name| *name != SystemName::NaiveRag);
+    /// All of a benchmark, in the order of the table.
+    pub fn all(suite: &dyn Suite) -> Vec<Self> {
+        let systems = SystemName::ALL.into_iter().filter(|name| match name {
+            // A store of the controlled comparison, and no method of the paper's main table.
+            SystemName::NaiveRag => suite.has_own_stores(),
+            // Nothing is to be learned from what became of memories that no other task has.
+            SystemName::MemP | SystemName::MemRl => !suite.has_own_stores(),
+            _ => true,
+        });
         systems.map(Self::System).chain([Self::Uplift]).collect()
     }
 
@@ -74,20 +80,21 @@ pub async fn evaluate_methods(bench: &Bench, methods: &[Method]) -> Result<Vec<M
             Method::Uplift => uplift(bench, Variant::Full, method.title()).await?,
         };
         bench.record(&key, &scores)?;
-        bench.tell(Event::Note(line(&scores)?));
+        bench.tell(Event::Note(line(bench, &scores)?));
         all.push(scores);
     }
     Ok(all)
 }
 
 /// One line of a result, for whoever waits.
-pub(super) fn line(scores: &MethodScores) -> Result<String> {
+pub(super) fn line(bench: &Bench, scores: &MethodScores) -> Result<String> {
     let mut text = format!("{:24}", scores.method);
     for (part, scores) in &scores.parts {
         text += &format!(
-            "  {part} {:.1} %, {:.1} steps",
+            "  {part} {:.1} %, {:.1} {}",
             scores.success()?.mean,
-            scores.steps()?.mean
+            scores.steps()?.mean,
+            bench.suite.cost_unit()
         );
     }
     Ok(text)
@@ -97,16 +104,11 @@ pub(super) fn line(scores: &MethodScores) -> Result<String> {
 async fn workflow(bench: &Bench, name: SystemName) -> Result<MethodScores> {
     let all = bench.experiences().await?;
     let seeds = bench.suite.seed_tasks().len();
-    let sources = |experiences| Sources {
-        suite: bench.suite.as_ref(),
-        embedder: &bench.embedder,
-        experiences,
-    };
-    let mut system = build(name, sources(&all[..seeds]))?;
+    let mut system = build(name, bench.sources(&all[..seeds.min(all.len())])).await?;
     if system.learns() {
         go_through(bench, name, system.as_mut()).await?;
-    } else {
-        system = build(name, sources(all))?;
+    } else if all.len() > seeds {
+        system = build(name, bench.sources(all)).await?;
     }
     let executions = if name == SystemName::React {
         0
@@ -135,7 +137,7 @@ async fn go_through(bench: &Bench, name: SystemName, system: &mut dyn MemorySyst
         let texts = texts_of(system, &given);
         let lived = bench.live("runtime", tasks, texts, 0).await?;
         for (given, experience) in given.iter().zip(&lived) {
-            system.learn(given, experience, bench.suite.as_ref())?;
+            system.learn(given, experience, bench.sources(&[])).await?;
         }
     }
     Ok(())
@@ -231,18 +233,15 @@ pub(super) async fn searched(
 
 /// UpliftMem with the lessons of the seed tasks.
 pub(super) async fn uplift(bench: &Bench, variant: Variant, title: &str) -> Result<MethodScores> {
-    let memories = own_pool(bench).await?;
-    let run = UpliftRun::train(bench, "lessons", &memories, variant).await?;
+    let pool = own_pool(bench).await?;
+    let run = UpliftRun::train(bench, "lessons", &pool, variant).await?;
     searched(bench, title, &run, bench.suite.memories_max()).await
 }
 
-/// Lessons of the seed tasks.
-pub(super) async fn own_pool(bench: &Bench) -> Result<Vec<String>> {
-    Ok(lesson_pool(Sources {
-        suite: bench.suite.as_ref(),
-        embedder: &bench.embedder,
-        experiences: bench.seed_experiences().await?,
-    }))
+/// Lessons of the seed tasks, or of what every task brings along.
+pub(super) async fn own_pool(bench: &Bench) -> Result<Pool> {
+    let sources = bench.sources(bench.seed_experiences().await?);
+    Ok(Pool::of(build(SystemName::DenseRag, sources).await?.as_ref()))
 }
 
 /// Native and UpliftMem's retrieval within the same stores, built from the seed tasks. Paper: app. protocol.
@@ -261,15 +260,9 @@ pub async fn controlled(
         });
         let mut prepared = None;
         if missing {
-            let system = build(
-                name,
-                Sources {
-                    suite: bench.suite.as_ref(),
-                    embedder: &bench.embedder,
-                    experiences: bench.seed_experiences().await?,
-                },
-            )?;
-            let run = UpliftRun::train(bench, &name.key(), system.memories(), Variant::Full).await?;
+            let system = build(name, bench.sources(bench.seed_experiences().await?)).await?;
+            let pool = Pool::of(system.as_ref());
+            let run = UpliftRun::train(bench, &name.key(), &pool, Variant::Full).await?;
             prepared = Some((system, run));
         }
         for &count in counts {
@@ -290,8 +283,8 @@ pub async fn controlled(
                     let ours = searched(bench, &title, run, count).await?;
                     let pair = (own, ours);
                     bench.record(&key, &pair)?;
-                    bench.tell(Event::Note(line(&pair.0)?));
-                    bench.tell(Event::Note(line(&pair.1)?));
+                    bench.tell(Event::Note(line(bench, &pair.0)?));
+                    bench.tell(Event::Note(line(bench, &pair.1)?));
                     pair
                 }
                 (None, None) => return Err(Error::Input(format!("{key} was removed while it was read"))),

@@ -10,6 +10,7 @@ mod budgets;
 mod error;
 mod estimate;
 mod methods;
+mod pool;
 mod probes;
 mod records;
 mod report;
@@ -25,6 +26,7 @@ pub use budgets::{BUDGETS_K, KRow, budget_k};
 pub use error::{Error, Result};
 pub use estimate::{Estimate, Work, estimate};
 pub use methods::{Method, controlled, evaluate_methods};
+pub use pool::Pool;
 pub use probes::{PROBE_BUDGETS, ProbeCurve, ProbePoint, probe_curves};
 pub use report::{write_ablations, write_budget_k, write_main, write_probes};
 pub use scores::{Cell, MethodScores, PartScores};
@@ -48,6 +50,23 @@ impl Sizes {
     pub const ALFWORLD: Self = Self {
         seed: 500,
         runtime: 1_200,
+        warm_up: 200,
+        evaluation: None,
+    };
+
+    /// Sizes for BigCodeBench: the paper's 798 training tasks; it writes memories of all of them while it trains, here those of
+    /// the seed tasks are there before.
+    pub const BIGCODEBENCH: Self = Self {
+        seed: 298,
+        runtime: 500,
+        warm_up: 200,
+        evaluation: None,
+    };
+
+    /// The paper's sizes for MemSyco-Bench: every instance brings its own dialogue, so there are no seed tasks.
+    pub const MEMSYCO: Self = Self {
+        seed: 0,
+        runtime: 1_085,
         warm_up: 200,
         evaluation: None,
     };

@@ -66,7 +66,7 @@ pub async fn probe_curves(
     budgets: &[usize],
     trials: usize,
 ) -> Result<Vec<ProbeCurve>> {
-    let memories = own_pool(bench).await?;
+    let pool = own_pool(bench).await?;
     let mut traces: Vec<Vec<Trace>> = vec![Vec::new(); strategies.len()];
     for trial in 0..trials {
         let mut warm = None;
@@ -79,7 +79,7 @@ pub async fn probe_curves(
                 continue;
             }
             if warm.is_none() {
-                warm = Some(Lab::warmed_up(bench, &memories, trial as u64).await?);
+                warm = Some(Lab::warmed_up(bench, &pool, trial as u64).await?);
             }
             let Some(warm) = &warm else { continue };
             let mut lab = warm.clone();

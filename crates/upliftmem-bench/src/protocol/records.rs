@@ -24,7 +24,7 @@ pub(super) const CODE: &str = env!("UPLIFTMEM_CODE_DIGEST");
 impl Bench {
     /// What every result depends on: benchmark, data, agent, sizes, seeds, settings, program.
     pub(super) fn made_from(&self) -> Value {
-        json!({
+        let mut made_from = json!({
             "suite": self.suite.name(),
             "data": self.suite.data_digest(),
             "agent": self.suite.executor().name(),
@@ -39,7 +39,20 @@ impl Bench {
             "scorer": self.compact,
             "writes": self.writes,
             "version": env!("CARGO_PKG_VERSION"),
-        })
+        });
+        // What is not there is not named: results without it stay what they are.
+        let settings = self.suite.agent_settings();
+        let optional = [
+            ("agent_settings", (!settings.is_null()).then(|| settings.clone())),
+            ("writer", self.writer.as_ref().map(|writer| json!(writer.name()))),
+            ("steps", self.steps.as_ref().map(|steps| json!(steps.name()))),
+        ];
+        for (name, value) in optional {
+            if let (Some(fields), Some(value)) = (made_from.as_object_mut(), value) {
+                fields.insert(name.into(), value);
+            }
+        }
+        made_from
     }
 
     fn record_file(&self, name: &str) -> PathBuf {

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use serde_json::json;
+use upliftmem_core::statistics::Interval;
 
 use super::{
     Bench, Event, KRow, MethodScores, PartScores, ProbeCurve, ProbePoint, Result, records::CODE, scores::Cell,
@@ -68,11 +69,14 @@ impl Bench {
                 columns.push((format!("{} reward", part.name), Better::Higher));
             }
             columns.push((format!("{} SR, %", part.name), Better::Higher));
-            columns.push((format!("{} steps", part.name), Better::Lower));
+            columns.push((format!("{} {}", part.name, self.suite.cost_unit()), Better::Lower));
             columns.push((
                 format!("{} over the first row [95 %]", part.name),
                 Better::Neither,
             ));
+            if let Some((behaviour, better)) = self.suite.behaviour(&part.name) {
+                columns.push((format!("{} {behaviour}, %", part.name), better));
+            }
         }
         columns.push(("memories given".into(), Better::Neither));
         columns.push(("store".into(), Better::Neither));
@@ -97,6 +101,9 @@ impl Bench {
                     || format!("{gain:+.1}"),
                     |interval| format!("{gain:+.1} [{:+.1}, {:+.1}]", interval.low, interval.high),
                 )));
+                if self.suite.behaviour(&part.name).is_some() {
+                    entries.push(Entry::of(own.behaviour()?));
+                }
                 given.extend(&own.sizes);
             }
             let mean = given.iter().sum::<usize>() as f64 / given.len().max(1) as f64;
@@ -117,7 +124,16 @@ impl Bench {
 /// # Errors
 /// A file can not be written.
 pub fn write_main(bench: &Bench, scores: &[MethodScores]) -> Result<PathBuf> {
-    bench.write_table("main", &bench.score_table("Complete workflows", scores)?)
+    write_scores(bench, "main", "Complete workflows", scores)
+}
+
+/// A table of scores, and the benchmark's own summary beside it, if it has one.
+fn write_scores(bench: &Bench, name: &str, what: &str, scores: &[MethodScores]) -> Result<PathBuf> {
+    if let Some(summary) = bench.suite.summary(scores)? {
+        let caption = bench.caption(&format!("{what}, {}", summary.caption));
+        bench.write_table(&format!("{name}-summary"), &DataTable { caption, ..summary })?;
+    }
+    bench.write_table(name, &bench.score_table(what, scores)?)
 }
 
 /// The table of ablations. Paper: tab. ablation.
@@ -125,7 +141,7 @@ pub fn write_main(bench: &Bench, scores: &[MethodScores]) -> Result<PathBuf> {
 /// # Errors
 /// A file can not be written.
 pub fn write_ablations(bench: &Bench, scores: &[MethodScores]) -> Result<PathBuf> {
-    bench.write_table("ablations", &bench.score_table("Ablations", scores)?)
+    write_scores(bench, "ablations", "Ablations", scores)
 }
 
 /// Native and UpliftMem's retrieval in fixed stores: the table, the heat map of gains at the suite's K, and success by K.
@@ -144,6 +160,11 @@ pub fn write_budget_k(bench: &Bench, rows: &[KRow]) -> Result<PathBuf> {
         columns.push((format!("{part} native SR, %"), Better::Neither));
         columns.push((format!("{part} UpliftMem SR, %"), Better::Neither));
         columns.push((format!("{part} gain [95 %]"), Better::Neither));
+        if let Some((behaviour, _)) = bench.suite.behaviour(part) {
+            columns.push((format!("{part} native {behaviour}, %"), Better::Neither));
+            columns.push((format!("{part} UpliftMem {behaviour}, %"), Better::Neither));
+            columns.push((format!("{part} {behaviour}, gain [95 %]"), Better::Neither));
+        }
     }
     let mut table = DataTable {
         caption: bench.caption("Retrieval within fixed stores"),
@@ -153,7 +174,7 @@ pub fn write_budget_k(bench: &Bench, rows: &[KRow]) -> Result<PathBuf> {
     let mut heat = HeatMap {
         title: "Gain in success over native retrieval, points",
         rows: Vec::new(),
-        columns: parts.iter().map(|part| (*part).to_owned()).collect(),
+        columns: parts.iter().flat_map(|part| measured_in(bench, part)).collect(),
         values: Vec::new(),
         labels: Vec::new(),
     };
@@ -164,18 +185,25 @@ pub fn write_budget_k(bench: &Bench, rows: &[KRow]) -> Result<PathBuf> {
             else {
                 continue;
             };
-            let (gain, interval) = ours.gain_over(native)?;
-            let half = interval.map_or(0.0, |interval| (interval.high - interval.low) / 2.0);
             entries.push(Entry::of(native.success()?));
             entries.push(Entry::of(ours.success()?));
-            let shown = format!("{gain:+.1} ± {half:.1}");
-            entries.push(Entry {
-                value: Some(gain),
-                deviation: None,
-                shown: shown.clone(),
-            });
-            gains.push(gain);
-            labels.push(shown);
+            let (gain, interval) = ours.gain_over(native)?;
+            let mut found = vec![gained(gain, interval)];
+            entries.extend(found.clone());
+            if let Some((_, better)) = bench.suite.behaviour(part) {
+                entries.push(Entry::of(native.behaviour()?));
+                entries.push(Entry::of(ours.behaviour()?));
+                // Less of what is bad is a gain.
+                let sign = if better == Better::Lower { -1.0 } else { 1.0 };
+                let (more, interval) = ours.behaviour_over(native)?;
+                let entry = gained(sign * more, interval);
+                entries.push(entry.clone());
+                found.push(entry);
+            }
+            for entry in found {
+                gains.push(entry.value.unwrap_or_default());
+                labels.push(entry.shown);
+            }
         }
         table
             .rows
@@ -206,6 +234,23 @@ pub fn write_budget_k(bench: &Bench, rows: &[KRow]) -> Result<PathBuf> {
         bench.write_figure(&format!("budget-k-{part}.svg"), figure.svg())?;
     }
     bench.write_table("stores", &table)
+}
+
+/// What is compared on a part, by name.
+fn measured_in(bench: &Bench, part: &str) -> Vec<String> {
+    let behaviour = bench.suite.behaviour(part);
+    let behaviour = behaviour.map(|(behaviour, _)| format!("{part}, {behaviour}"));
+    std::iter::once(part.to_owned()).chain(behaviour).collect()
+}
+
+/// A gain with half of its interval.
+fn gained(gain: f64, interval: Option<Interval>) -> Entry {
+    let half = interval.map_or(0.0, |interval| (interval.high - interval.low) / 2.0);
+    Entry {
+        value: Some(gain),
+        deviation: None,
+        shown: format!("{gain:+.1} ± {half:.1}"),
+    }
 }
 
 /// The mean over stores at each K, and the range of the stores.

@@ -12,6 +12,9 @@ use super::Result;
 pub struct PartScores {
     /// Performance and cost, by run, then by task.
     pub outcomes: Vec<Vec<(f64, f64)>>,
+    /// Whether the suite's behaviour was shown, by run, then by task; empty where it is not looked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub behaviours: Vec<Vec<bool>>,
     /// Memories that each task was given.
     pub sizes: Vec<usize>,
 }
@@ -38,26 +41,49 @@ pub struct Cell {
     pub deviation: Option<f64>,
 }
 
-impl PartScores {
-    fn over_runs(&self, of: impl Fn(&(f64, f64)) -> f64) -> Result<Cell> {
-        let means: Vec<f64> = self
-            .outcomes
-            .iter()
-            .map(|run| run.iter().map(&of).sum::<f64>() / run.len().max(1) as f64)
-            .collect();
-        let summary = Summary::of(&means)?;
-        Ok(Cell {
+impl Cell {
+    /// A number of each run.
+    ///
+    /// # Errors
+    /// There is no run.
+    pub fn over(runs: &[f64]) -> Result<Self> {
+        let summary = Summary::of(runs)?;
+        Ok(Self {
             mean: summary.mean,
             deviation: summary.standard_deviation,
         })
     }
+}
 
+fn over_runs<T>(runs: &[Vec<T>], of: impl Fn(&T) -> f64) -> Result<Cell> {
+    let mean = |run: &Vec<T>| run.iter().map(&of).sum::<f64>() / run.len().max(1) as f64;
+    Cell::over(&runs.iter().map(mean).collect::<Vec<f64>>())
+}
+
+/// How often something is so, by task, over runs, in percent.
+fn by_task<T>(runs: &[Vec<T>], is: impl Fn(&T) -> bool) -> Vec<f64> {
+    let tasks = runs.first().map_or(0, Vec::len);
+    let often = |task: usize| runs.iter().filter(|run| is(&run[task])).count() as f64;
+    (0..tasks)
+        .map(|task| 100.0 * often(task) / runs.len().max(1) as f64)
+        .collect()
+}
+
+fn difference(own: &[f64], other: &[f64]) -> Result<(f64, Option<Interval>)> {
+    let summary = Summary::of(&paired_differences(own, other)?)?;
+    Ok((summary.mean, summary.t_interval(0.95)?))
+}
+
+impl PartScores {
     /// Share of tasks solved, in percent.
     ///
     /// # Errors
     /// There is no run.
     pub fn success(&self) -> Result<Cell> {
-        self.over_runs(|outcome| if outcome.0 >= 1.0 { 100.0 } else { 0.0 })
+        over_runs(
+            &self.outcomes,
+            |outcome| if outcome.0 >= 1.0 { 100.0 } else { 0.0 },
+        )
     }
 
     /// Mean reward, in percent of the largest.
@@ -65,23 +91,23 @@ impl PartScores {
     /// # Errors
     /// There is no run.
     pub fn reward(&self) -> Result<Cell> {
-        self.over_runs(|outcome| 100.0 * outcome.0)
+        over_runs(&self.outcomes, |outcome| 100.0 * outcome.0)
     }
 
-    /// Mean number of actions.
+    /// Share of executions that show the suite's behaviour, in percent.
+    ///
+    /// # Errors
+    /// It was not looked for.
+    pub fn behaviour(&self) -> Result<Cell> {
+        over_runs(&self.behaviours, |shown| if *shown { 100.0 } else { 0.0 })
+    }
+
+    /// Mean cost: actions, or tokens.
     ///
     /// # Errors
     /// There is no run.
     pub fn steps(&self) -> Result<Cell> {
-        self.over_runs(|outcome| outcome.1)
-    }
-
-    /// Share of tasks solved, by task, over runs.
-    fn by_task(&self) -> Vec<f64> {
-        let runs = self.outcomes.len().max(1) as f64;
-        let tasks = self.outcomes.first().map_or(0, Vec::len);
-        let solved = |task: usize| self.outcomes.iter().filter(|run| run[task].0 >= 1.0).count() as f64;
-        (0..tasks).map(|task| 100.0 * solved(task) / runs).collect()
+        over_runs(&self.outcomes, |outcome| outcome.1)
     }
 
     /// How much more this solves than another, in points, with the 95 % interval over tasks, paired by task.
@@ -89,9 +115,17 @@ impl PartScores {
     /// # Errors
     /// The two are not of the same tasks.
     pub fn gain_over(&self, other: &Self) -> Result<(f64, Option<Interval>)> {
-        let differences = paired_differences(&self.by_task(), &other.by_task())?;
-        let summary = Summary::of(&differences)?;
-        Ok((summary.mean, summary.t_interval(0.95)?))
+        let solved = |scores: &Self| by_task(&scores.outcomes, |outcome| outcome.0 >= 1.0);
+        difference(&solved(self), &solved(other))
+    }
+
+    /// How much more this shows the behaviour than another, in points, as [`Self::gain_over`].
+    ///
+    /// # Errors
+    /// The two are not of the same tasks, or it was not looked for.
+    pub fn behaviour_over(&self, other: &Self) -> Result<(f64, Option<Interval>)> {
+        let shown = |scores: &Self| by_task(&scores.behaviours, |shown| *shown);
+        difference(&shown(self), &shown(other))
     }
 
     /// Whether each task was solved in the first run.
@@ -115,6 +149,7 @@ mod tests {
     fn success_and_steps_are_means_over_runs_with_sample_deviations() {
         let scores = PartScores {
             outcomes: vec![vec![(1.0, 10.0), (0.0, 30.0)], vec![(1.0, 8.0), (1.0, 12.0)]],
+            behaviours: vec![vec![true, false], vec![true, true]],
             sizes: vec![2, 0],
         };
         let success = scores.success().unwrap();
@@ -125,13 +160,18 @@ mod tests {
         assert_eq!(scores.solved(), [true, false]);
         let nothing = PartScores {
             outcomes: vec![vec![(0.0, 30.0), (0.0, 30.0)]],
+            behaviours: vec![vec![true, true]],
             sizes: vec![0, 0],
         };
         assert_eq!(scores.gain_over(&nothing).unwrap().0, 75.0);
+        assert_eq!(scores.behaviour().unwrap().mean, 75.0);
+        assert_eq!(scores.behaviour_over(&nothing).unwrap().0, -25.0);
         let one = PartScores {
             outcomes: vec![vec![(0.0, 30.0)]],
+            behaviours: Vec::new(),
             sizes: vec![0],
         };
         assert!(scores.gain_over(&one).is_err());
+        assert!(one.behaviour().is_err());
     }
 }

@@ -14,7 +14,7 @@ use upliftmem_store::{
     open_sqlite,
 };
 
-use super::{Bench, Error, Event, Result, writer::LessonWriter};
+use super::{Bench, Error, Event, Pool, Result, writer::LessonWriter};
 
 /// What part of the method is left out. Paper: sec. ablation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -72,7 +72,7 @@ pub(super) struct Place {
 
 impl Place {
     /// Opens the store of this name, or makes it from these texts.
-    pub(super) async fn open(bench: &Bench, name: &str, memories: &[String]) -> Result<Self> {
+    pub(super) async fn open(bench: &Bench, name: &str, pool: &Pool) -> Result<Self> {
         let folder = bench.folder.join("stores");
         fs::create_dir_all(&folder).map_err(Error::file(&folder))?;
         let file = folder.join(format!("{name}-{}.db", bench.fingerprint()));
@@ -81,16 +81,12 @@ impl Place {
             agent_id: Some("bench".into()),
             ..ScopeParts::default()
         })?;
-        let texts = Arc::new(Texts::new(
-            Arc::clone(&store),
-            scope.clone(),
-            Arc::clone(&bench.embedder),
-        ));
+        let texts = Texts::new(Arc::clone(&store), scope.clone(), Arc::clone(&bench.embedder));
+        let texts = Arc::new(texts.with_own_memories(pool.own_memories()));
         let last = store.last_memory(&scope).await?.map_or(0, MemoryId::as_u128);
-        let missing: Vec<NewMemory> = (1_u128..)
-            .zip(memories)
-            .filter(|(id, _)| *id > last)
-            .map(|(id, text)| NewMemory::note(MemoryId::from_u128(id), text))
+        let missing: Vec<NewMemory> = (pool.texts.iter().enumerate())
+            .map(|(place, text)| NewMemory::note(Pool::id(place), text))
+            .filter(|new| new.memory.id.as_u128() > last)
             .collect();
         for batch in missing.chunks(store.limits().batch_items_max) {
             let batch = texts.with_vectors(batch.to_vec()).await?;
@@ -135,9 +131,9 @@ impl UpliftRun {
     ///
     /// # Errors
     /// The engine or the store stopped; what was executed is kept.
-    pub async fn train(bench: &Bench, store: &str, memories: &[String], variant: Variant) -> Result<Self> {
+    pub async fn train(bench: &Bench, store: &str, pool: &Pool, variant: Variant) -> Result<Self> {
         let name = format!("{store}-{}", variant.key());
-        let place = Place::open(bench, &name, memories).await?;
+        let place = Place::open(bench, &name, pool).await?;
         let runtime = bench.suite.runtime_tasks();
         let (seed_tasks, stream) = runtime.split_at(bench.sizes.warm_up.min(runtime.len()));
         let mut settings = variant.settings(bench.engine.clone());
@@ -153,7 +149,10 @@ impl UpliftRun {
             seed_tasks: seed_tasks.to_vec(),
             stream: stream.to_vec(),
             writing: bench.writes.then(|| Writing {
-                writer: Arc::new(LessonWriter::new(Arc::clone(&bench.suite))),
+                writer: match &bench.writer {
+                    Some(writer) => Arc::clone(writer),
+                    None => Arc::new(LessonWriter::new(Arc::clone(&bench.suite))),
+                },
                 settings: WritingSettings::default(),
             }),
         };

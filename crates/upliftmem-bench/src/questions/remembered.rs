@@ -32,10 +32,11 @@ pub struct RealWork {
     pub completion_tokens: u64,
 }
 
-/// Executes every task with every set once, and repeats the answer from then on. Only for executors that do not depend on the
-/// seed: comparisons of methods then share what they have in common.
+/// Executes every task with every set once, and repeats the answer from then on: comparisons of methods then share what they have
+/// in common. Only for executors that do not depend on the seed, unless it is [told](Self::by_seed) that this one does.
 pub struct RememberingExecutor {
     inner: Arc<dyn Executor>,
+    is_seeded: bool,
     state: Mutex<State>,
     executions: AtomicU64,
     recalled: AtomicU64,
@@ -67,6 +68,7 @@ impl RememberingExecutor {
     pub fn new(inner: Arc<dyn Executor>) -> Self {
         Self {
             inner,
+            is_seeded: false,
             state: Mutex::default(),
             executions: AtomicU64::new(0),
             recalled: AtomicU64::new(0),
@@ -115,6 +117,13 @@ impl RememberingExecutor {
         })
     }
 
+    /// The same for an executor that depends on the seed: every seed is executed once.
+    #[must_use]
+    pub fn by_seed(mut self) -> Self {
+        self.is_seeded = true;
+        self
+    }
+
     /// What this run took, whether it was done now or by an earlier run.
     pub fn work(&self) -> RealWork {
         let [prompt, cached, completion] = [0, 1, 2].map(|at| self.tokens[at].load(Ordering::Relaxed));
@@ -147,7 +156,11 @@ impl RememberingExecutor {
             .map(|memory| memory.text.as_str())
             .collect();
         let task = &request.task;
-        json!([self.name(), task.context, task.metadata, memories]).to_string()
+        let mut asked = json!([self.name(), task.context, task.metadata, memories]);
+        if let Some(parts) = asked.as_array_mut().filter(|_| self.is_seeded) {
+            parts.push(json!(request.seed));
+        }
+        asked.to_string()
     }
 }
 

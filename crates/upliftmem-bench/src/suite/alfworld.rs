@@ -1,6 +1,5 @@
 //! ALFWorld as a suite: the paper's partition, the scripted player, lessons of plays.
 
-mod executor;
 mod lessons;
 
 use std::{
@@ -11,26 +10,58 @@ use std::{
 
 use rand::{SeedableRng, seq::SliceRandom};
 use rand_chacha::ChaCha8Rng;
+use serde_json::Value;
 use sha2::{Digest, Sha256};
-use upliftmem_agent::Executor;
+use upliftmem_agent::{
+    ExecutionRequest, Executor, Turn,
+    prompts::{ActStyle, Domain},
+};
 use upliftmem_core::Task;
 use upliftmem_engine::UtilitySettings;
 
-use super::{Experience, Lesson, Part, Partition, Suite};
+use super::{
+    Acting, Experience, Lesson, Part, Partition, Suite,
+    agents::{Actor, Role, ScriptedAgent},
+};
 use crate::{
-    alfworld::{ACTIONS_MAX, Game, LoadError, Split, visit_games},
+    alfworld::{ACTIONS_MAX, Alfworld, Game, LoadError, Player, Split, View, visit_games},
     protocol::Sizes,
 };
-
-pub use executor::AlfworldExecutor;
 
 /// Which training games are taken does not depend on a run's seed: the partition is part of the benchmark.
 const PARTITION_SEED: u64 = 42;
 
-/// ALFWorld with the scripted player.
+const ROLE: Role = Role {
+    style: ActStyle::Alfworld,
+    scripted_name: "alfworld:scripted-1",
+    scripted_title: "scripted player",
+    scripted: player,
+    actions_max: ACTIONS_MAX,
+    failure_costs_all: true,
+};
+
+/// ALFWorld, with the scripted player unless another is to act.
 pub struct AlfworldSuite {
-    executor: Arc<AlfworldExecutor>,
+    environment: Alfworld,
+    actor: Actor,
     partition: Partition,
+}
+
+fn player(request: &ExecutionRequest) -> Box<dyn ScriptedAgent> {
+    let texts = request.memories.iter().map(|memory| memory.text.as_str());
+    Box::new(Player::new(texts, request.seed))
+}
+
+impl ScriptedAgent for Player {
+    fn act(&mut self, turn: &Turn) -> Option<String> {
+        Self::act(
+            self,
+            View {
+                observation: &turn.observation,
+                admissible: turn.actions.as_deref().unwrap_or_default(),
+            },
+        )
+    }
 }
 
 impl AlfworldSuite {
@@ -85,22 +116,34 @@ impl AlfworldSuite {
         let task = |name: &String| games.get(name).map(|game| task_of(name, game));
         let tasks = |names: &[String]| names.iter().filter_map(task).collect::<Vec<Task>>();
         let (seed, runtime) = train.split_at(sizes.seed.min(train.len()));
+        let partition = Partition {
+            seed: tasks(seed),
+            runtime: tasks(runtime),
+            validation: tasks(&validation),
+            evaluation: parts
+                .into_iter()
+                .map(|(name, list)| Part {
+                    name: name.to_owned(),
+                    tasks: tasks(&list),
+                })
+                .collect(),
+            digest: hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect(),
+        };
+        let environment = Alfworld::new(games.into_values());
         Ok(Self {
-            partition: Partition {
-                seed: tasks(seed),
-                runtime: tasks(runtime),
-                validation: tasks(&validation),
-                evaluation: parts
-                    .into_iter()
-                    .map(|(name, list)| Part {
-                        name: name.to_owned(),
-                        tasks: tasks(&list),
-                    })
-                    .collect(),
-                digest: hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect(),
-            },
-            executor: Arc::new(AlfworldExecutor::new(games)),
+            actor: Actor::scripted(ROLE, environment.clone()),
+            environment,
+            partition,
         })
+    }
+
+    /// The same with someone else to act, or another place to act in.
+    ///
+    /// # Errors
+    /// What a model does can not be kept.
+    pub fn acted_by(mut self, acting: Acting) -> std::io::Result<Self> {
+        self.actor = Actor::new(ROLE, self.environment.clone(), acting)?;
+        Ok(self)
     }
 }
 
@@ -134,12 +177,20 @@ impl Suite for AlfworldSuite {
         "alfworld"
     }
 
-    fn agent(&self) -> &'static str {
-        "scripted player"
+    fn agent(&self) -> &str {
+        &self.actor.title
     }
 
     fn executor(&self) -> Arc<dyn Executor> {
-        Arc::clone(&self.executor) as Arc<dyn Executor>
+        Arc::clone(&self.actor.executor)
+    }
+
+    fn agent_settings(&self) -> &Value {
+        &self.actor.settings
+    }
+
+    fn domain(&self) -> Domain {
+        Domain::Alfworld
     }
 
     fn partition(&self) -> &Partition {
@@ -161,7 +212,7 @@ impl Suite for AlfworldSuite {
         lessons::lessons(experience)
     }
 
-    fn transcript(&self, experience: &Experience) -> String {
-        lessons::transcript(experience)
+    fn transcript(&self, experience: &Experience) -> Option<String> {
+        Some(lessons::transcript(experience))
     }
 }

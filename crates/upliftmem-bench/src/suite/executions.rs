@@ -8,8 +8,10 @@ use upliftmem_core::{MemoryId, Purpose, RolloutId, Task};
 
 use crate::protocol::{Error, Result};
 
-/// Executions of one task after the other; short ones are not worth a thread's turn each.
+/// Most executions one after the other; short ones are not worth a thread's turn each.
 const TOGETHER: usize = 32;
+/// Chunks of executions that are enough to keep everyone busy.
+const CHUNKS: usize = 64;
 
 /// An execution that is wanted.
 #[derive(Clone, Debug, PartialEq)]
@@ -39,9 +41,10 @@ pub async fn execute_all(
 ) -> Result<Vec<Ended>> {
     let mut running = JoinSet::new();
     let count = wanted.len();
+    let together = count.div_ceil(CHUNKS).clamp(1, TOGETHER);
     let mut wanted = wanted.into_iter().enumerate();
     loop {
-        let chunk: Vec<(usize, Wanted)> = wanted.by_ref().take(TOGETHER).collect();
+        let chunk: Vec<(usize, Wanted)> = wanted.by_ref().take(together).collect();
         if chunk.is_empty() {
             break;
         }

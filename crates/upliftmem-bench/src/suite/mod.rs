@@ -2,20 +2,32 @@
 //!
 //! Everything that is measured goes through this trait, so a benchmark is added by implementing it.
 
+mod agents;
 mod alfworld;
+mod bigcodebench;
 mod executions;
+mod memsyco;
 mod webshop;
 
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use upliftmem_agent::{Execution, Executor};
+use serde_json::Value;
+use upliftmem_agent::{Execution, Executor, prompts::Domain};
 use upliftmem_core::Task;
 use upliftmem_engine::UtilitySettings;
 
-pub use alfworld::{AlfworldExecutor, AlfworldSuite};
+use crate::{
+    protocol::{self, MethodScores},
+    tables::{Better, DataTable},
+};
+
+pub use agents::{Acting, ModelAgent};
+pub use alfworld::AlfworldSuite;
+pub use bigcodebench::BigCodeBenchSuite;
 pub use executions::{Ended, Wanted, execute_all};
-pub use webshop::{WebshopExecutor, WebshopSuite};
+pub use memsyco::MemsycoSuite;
+pub use webshop::WebshopSuite;
 
 /// A benchmark.
 pub trait Suite: Send + Sync {
@@ -23,7 +35,10 @@ pub trait Suite: Send + Sync {
     fn name(&self) -> &'static str;
 
     /// What executes, in its own words for tables.
-    fn agent(&self) -> &'static str;
+    fn agent(&self) -> &str;
+
+    /// What decides executions besides the executor's name; null where nothing does.
+    fn agent_settings(&self) -> &Value;
 
     /// What runs its tasks.
     fn executor(&self) -> Arc<dyn Executor>;
@@ -64,14 +79,47 @@ pub trait Suite: Send + Sync {
         false
     }
 
+    /// What the cost of an execution counts.
+    fn cost_unit(&self) -> &'static str {
+        "steps"
+    }
+
+    /// What else is looked for in the executions of a part of the evaluation, and whether more of it is better. Executions say
+    /// in their diagnostics whether they show it, as `behaviour`.
+    fn behaviour(&self, _part: &str) -> Option<(&'static str, Better)> {
+        None
+    }
+
+    /// A table over all parts of the evaluation, where the benchmark has one.
+    ///
+    /// # Errors
+    /// There is no run.
+    fn summary(&self, _scores: &[MethodScores]) -> protocol::Result<Option<DataTable>> {
+        Ok(None)
+    }
+
     /// Most memories of a set. Paper: K.
     fn memories_max(&self) -> usize;
+
+    /// Whether every task has a store of its own, made of what [it brings along](Self::own_experiences), instead of one that
+    /// is made of what was lived through.
+    fn has_own_stores(&self) -> bool {
+        false
+    }
+
+    /// What a task itself brings along to remember, in order.
+    fn own_experiences(&self, _task: &Task) -> Vec<Experience> {
+        Vec::new()
+    }
+
+    /// What kind of memory a model writes of its executions.
+    fn domain(&self) -> Domain;
 
     /// What experience says, in sentences. It stands where a language model would extract.
     fn lessons(&self, experience: &Experience) -> Vec<Lesson>;
 
-    /// A play as it was, in the form in which an agent reads plays.
-    fn transcript(&self, experience: &Experience) -> String;
+    /// A play as it was, in the form in which an agent reads plays; none if an agent may not see it.
+    fn transcript(&self, experience: &Experience) -> Option<String>;
 }
 
 /// The tasks of a benchmark.

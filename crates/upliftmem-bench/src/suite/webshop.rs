@@ -1,34 +1,65 @@
 //! WebShop as a suite: the paper's partition, the scripted customer, lessons of purchases.
 
-mod executor;
 mod lessons;
 
 use std::{path::Path, sync::Arc};
 
 use rand::{SeedableRng, seq::SliceRandom};
 use rand_chacha::ChaCha8Rng;
+use serde_json::Value;
 use sha2::{Digest, Sha256};
-use upliftmem_agent::Executor;
+use upliftmem_agent::{
+    ExecutionRequest, Executor, Turn,
+    prompts::{ActStyle, Domain},
+};
 use upliftmem_core::Task;
 use upliftmem_engine::UtilitySettings;
 
-use super::{Experience, Lesson, Part, Partition, Suite};
+use super::{
+    Acting, Experience, Lesson, Part, Partition, Suite,
+    agents::{Actor, Role, ScriptedAgent},
+};
 use crate::{
     protocol::Sizes,
-    webshop::{ACTIONS_MAX, LoadError, Shop, TEST_GOALS, WebShop},
+    webshop::{ACTIONS_MAX, Customer, LoadError, Shop, Sight, TEST_GOALS, WebShop},
 };
-
-pub use executor::WebshopExecutor;
 
 /// Which training goals are taken does not depend on a run's seed: the partition is part of the benchmark.
 const PARTITION_SEED: u64 = 42;
 /// Goals that decide between checkpoints. Paper: sec. RQ4.
 const VALIDATION: usize = 200;
 
-/// WebShop with the scripted customer.
+const ROLE: Role = Role {
+    style: ActStyle::Webshop,
+    scripted_name: "webshop:scripted-1",
+    scripted_title: "scripted customer",
+    scripted: customer,
+    actions_max: ACTIONS_MAX,
+    failure_costs_all: false,
+};
+
+/// WebShop, with the scripted customer unless another is to act.
 pub struct WebshopSuite {
-    executor: Arc<WebshopExecutor>,
+    environment: WebShop,
+    actor: Actor,
     partition: Partition,
+}
+
+fn customer(request: &ExecutionRequest) -> Box<dyn ScriptedAgent> {
+    let texts = request.memories.iter().map(|memory| memory.text.as_str());
+    Box::new(Customer::new(texts, request.seed))
+}
+
+impl ScriptedAgent for Customer {
+    fn act(&mut self, turn: &Turn) -> Option<String> {
+        Self::act(
+            self,
+            Sight {
+                observation: &turn.observation,
+                actions: turn.actions.as_deref().unwrap_or_default(),
+            },
+        )
+    }
 }
 
 impl WebshopSuite {
@@ -44,7 +75,7 @@ impl WebshopSuite {
             hash.update(goal.asin.as_bytes());
             hash.update(goal.instruction.as_bytes());
         }
-        let environment = WebShop::new(Arc::clone(&shop));
+        let environment = WebShop::new(shop);
         let mut test: Vec<Task> = environment.tasks().collect();
         let mut train = test.split_off(TEST_GOALS.min(test.len()));
         test.truncate(sizes.evaluation.unwrap_or(usize::MAX));
@@ -61,8 +92,18 @@ impl WebshopSuite {
                 }],
                 digest: hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect(),
             },
-            executor: Arc::new(WebshopExecutor::new(shop)),
+            actor: Actor::scripted(ROLE, environment.clone()),
+            environment,
         })
+    }
+
+    /// The same with someone else to act, or another place to act in.
+    ///
+    /// # Errors
+    /// What a model does can not be kept.
+    pub fn acted_by(mut self, acting: Acting) -> std::io::Result<Self> {
+        self.actor = Actor::new(ROLE, self.environment.clone(), acting)?;
+        Ok(self)
     }
 }
 
@@ -71,12 +112,20 @@ impl Suite for WebshopSuite {
         "webshop"
     }
 
-    fn agent(&self) -> &'static str {
-        "scripted customer"
+    fn agent(&self) -> &str {
+        &self.actor.title
     }
 
     fn executor(&self) -> Arc<dyn Executor> {
-        Arc::clone(&self.executor) as Arc<dyn Executor>
+        Arc::clone(&self.actor.executor)
+    }
+
+    fn agent_settings(&self) -> &Value {
+        &self.actor.settings
+    }
+
+    fn domain(&self) -> Domain {
+        Domain::Webshop
     }
 
     fn partition(&self) -> &Partition {
@@ -102,7 +151,7 @@ impl Suite for WebshopSuite {
         lessons::lessons(experience)
     }
 
-    fn transcript(&self, experience: &Experience) -> String {
-        lessons::transcript(experience)
+    fn transcript(&self, experience: &Experience) -> Option<String> {
+        Some(lessons::transcript(experience))
     }
 }

@@ -1,12 +1,21 @@
 //! A-MEM: notes with keywords and tags that are linked to each other and evolve.
 //!
 //! A new note gets keywords and a context, is linked to its nearest notes, and makes those evolve. Retrieval takes the
-//! nearest notes and what they are linked to. The original asks a language model for keywords, links and changes; here
-//! the subject and topic of a lesson are keyword and tag, notes of one tag are linked when they are near, and a neighbour about
-//! the same subject takes the new note's tag and context into the text that it is found by.
+//! nearest notes and what they are linked to. A language model gives keywords, links and changes. Without one, or where its answer
+//! is none, the subject and topic of a lesson are keyword and tag, notes of one tag are linked when they are near, and a neighbour
+//! about the same subject takes the new note's context into the text that it is found by.
 
-use super::{MemorySystem, Query, Shelf, Sources};
-use crate::protocol::Result;
+use serde::Deserialize;
+use upliftmem_agent::prompts::Template;
+
+use super::{
+    MemorySystem, Query, Shelf, Sources, Steps,
+    steps::{indented, json_in, numbered, text_in, told},
+};
+use crate::{protocol::Result, suite::Experience};
+
+const NOTE: Template = Template(include_str!("../../prompts/amem_note.txt"));
+const LINKS: Template = Template(include_str!("../../prompts/amem_links.txt"));
 
 /// Neighbours that are looked at when a note is written.
 const NEIGHBOURS: usize = 5;
@@ -25,47 +34,152 @@ struct Note {
     links: Vec<usize>,
 }
 
+/// What a model says of a new note's neighbours, by their places among them.
+#[derive(Debug, PartialEq, Eq)]
+struct Evolution {
+    links: Vec<usize>,
+    /// New contexts and tags.
+    changes: Vec<(usize, String, String)>,
+}
+
+impl Evolution {
+    /// What a model said of so many neighbours; none if it speaks of others.
+    fn read(said: &str, count: usize) -> Option<Self> {
+        #[derive(Deserialize)]
+        struct Change {
+            note: usize,
+            context: String,
+            tags: Vec<String>,
+        }
+        #[derive(Deserialize)]
+        struct Said {
+            links: Vec<usize>,
+            #[serde(default)]
+            changes: Vec<Change>,
+        }
+        let said: Said = json_in(said)?;
+        let place = |number: usize| (1..=count).contains(&number).then(|| number - 1);
+        let links = said.links.into_iter().map(place).collect::<Option<Vec<_>>>()?;
+        let change = |change: Change| {
+            Some((
+                place(change.note)?,
+                text_in(&change.context)?,
+                text_in(&change.tags.join(", "))?,
+            ))
+        };
+        let changes = said.changes.into_iter().map(change).collect::<Option<Vec<_>>>()?;
+        Some(Self { links, changes })
+    }
+}
+
+/// Keywords, tag and context of a note, as a model gives them.
+async fn described(steps: &Steps, text: &str, experience: &Experience) -> Result<Option<Note>> {
+    #[derive(Deserialize)]
+    struct Said {
+        keywords: Vec<String>,
+        context: String,
+        tags: Vec<String>,
+    }
+    let (note, told) = (indented(text), told(experience));
+    let fields = [("note", Some(note.as_str())), ("experience", Some(told.as_str()))];
+    let read = |said: &str| {
+        let said: Said = json_in(said)?;
+        Some(Note {
+            subject: text_in(&said.keywords.join(", "))?,
+            tag: text_in(&said.tags.join(", "))?,
+            context: text_in(&said.context)?,
+            links: Vec::new(),
+        })
+    };
+    steps.ask("amem-note", NOTE, &fields, read).await
+}
+
 impl AMem {
-    pub(super) fn build(sources: Sources<'_>) -> Result<Self> {
+    pub(super) async fn build(sources: Sources<'_>) -> Result<Self> {
         let mut system = Self {
             shelf: Shelf::new(sources.embedder),
             notes: Vec::new(),
         };
         for experience in sources.experiences {
             for lesson in sources.suite.lessons(experience) {
-                if !system.shelf.texts().contains(&lesson.text) {
-                    let note = Note {
-                        subject: lesson.subject,
-                        tag: lesson.topic,
-                        context: experience.task.context.clone(),
-                        links: Vec::new(),
-                    };
-                    system.write(lesson.text, note)?;
+                if system.shelf.texts().contains(&lesson.text) {
+                    continue;
                 }
+                let described = match sources.steps {
+                    Some(steps) => described(steps, &lesson.text, experience).await?,
+                    None => None,
+                };
+                let note = described.unwrap_or_else(|| Note {
+                    subject: lesson.subject,
+                    tag: lesson.topic,
+                    context: experience.task.context.clone(),
+                    links: Vec::new(),
+                });
+                system.write(lesson.text, note, sources.steps).await?;
             }
         }
         Ok(system)
     }
 
-    fn write(&mut self, text: String, mut note: Note) -> Result<()> {
+    async fn write(&mut self, text: String, mut note: Note, steps: Option<&Steps>) -> Result<()> {
         let key = self.shelf.embed(&enriched(&text, &note))?;
         let near = self.shelf.nearest(&key, NEIGHBOURS, |_| true);
+        let said = match steps {
+            Some(steps) if !near.is_empty() => self.asked(steps, &text, &near).await?,
+            _ => None,
+        };
+        let evolution = said.unwrap_or_else(|| self.by_rule(&note, &near));
         let new = self.notes.len();
-        for (other, similarity) in near {
-            if self.notes[other].tag == note.tag && similarity >= LINKED_FROM {
+        for at in evolution.links {
+            let other = near[at].0;
+            if !note.links.contains(&other) {
                 note.links.push(other);
                 self.notes[other].links.push(new);
             }
-            if self.notes[other].subject == note.subject {
-                self.notes[other].context.clone_from(&note.context);
-                let text = self.shelf.texts()[other].clone();
-                let key = self.shelf.embed(&enriched(&text, &self.notes[other]))?;
-                self.shelf.replace(other, text, key);
-            }
+        }
+        for (at, context, tag) in evolution.changes {
+            let other = near[at].0;
+            self.notes[other].context = context;
+            self.notes[other].tag = tag;
+            let text = self.shelf.texts()[other].clone();
+            let key = self.shelf.embed(&enriched(&text, &self.notes[other]))?;
+            self.shelf.replace(other, text, key);
         }
         self.shelf.push(text, key);
         self.notes.push(note);
         Ok(())
+    }
+
+    /// What a model makes of a note and its neighbours.
+    async fn asked(&self, steps: &Steps, text: &str, near: &[(usize, f64)]) -> Result<Option<Evolution>> {
+        let memories = numbered(near.iter().map(|(place, _)| self.shelf.texts()[*place].as_str()));
+        let note = indented(text);
+        let fields = [
+            ("note", Some(note.as_str())),
+            ("memories", Some(memories.as_str())),
+        ];
+        let read = |said: &str| Evolution::read(said, near.len());
+        steps.ask("amem-links", LINKS, &fields, read).await
+    }
+
+    /// Notes of one tag are linked when they are near; those about the same take the new note's context.
+    fn by_rule(&self, note: &Note, near: &[(usize, f64)]) -> Evolution {
+        let mut evolution = Evolution {
+            links: Vec::new(),
+            changes: Vec::new(),
+        };
+        for (at, (other, similarity)) in near.iter().enumerate() {
+            let other = &self.notes[*other];
+            if other.tag == note.tag && *similarity >= LINKED_FROM {
+                evolution.links.push(at);
+            }
+            if other.subject == note.subject {
+                evolution
+                    .changes
+                    .push((at, note.context.clone(), other.tag.clone()));
+            }
+        }
+        evolution
     }
 }
 
@@ -94,5 +208,23 @@ impl MemorySystem for AMem {
             }
         }
         given
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Evolution;
+
+    #[test]
+    fn neighbours_are_those_that_were_shown() {
+        let said = r#"{"links": [2], "changes": [{"note": 1, "context": "Mugs.", "tags": ["a", "b"]}]}"#;
+        let expected = Evolution {
+            links: vec![1],
+            changes: vec![(0, "Mugs.".into(), "a, b".into())],
+        };
+        assert_eq!(Evolution::read(said, 2), Some(expected));
+        assert_eq!(Evolution::read(said, 1), None);
+        assert!(Evolution::read(r#"{"links": []}"#, 1).is_some());
+        assert_eq!(Evolution::read("links: 1", 1), None);
     }
 }

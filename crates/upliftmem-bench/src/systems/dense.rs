@@ -14,7 +14,7 @@ impl Dense {
     /// One play, one memory.
     pub(super) fn of_transcripts(sources: Sources<'_>) -> Result<Self> {
         let plays = sources.experiences.iter();
-        let texts = plays.map(|experience| sources.suite.transcript(experience));
+        let texts = plays.filter_map(|experience| sources.suite.transcript(experience));
         Ok(Self(Shelf::of(sources.embedder, texts.collect())?))
     }
 }

@@ -1,12 +1,19 @@
 //! Mem0: facts are extracted, compared with what is known, and added, updated, deleted or left alone.
 //!
-//! The original lets a language model choose the operation among the nearest memories. Here the subject of the lesson
-//! chooses: the same text is left alone; another text about the same subject updates the memory, which keeps the last
-//! few sentences; a reflection that denies a fact deletes it; anything else is added. Retrieval is by vectors.
+//! A language model extracts facts and chooses the operation among the nearest memories. Where its choice is none, the fact is
+//! added unless it is known. Without a model the subject of the lesson chooses: the same text is left alone; another text about the
+//! same subject updates the memory, which keeps the last few sentences; a reflection that denies a fact deletes it; anything else
+//! is added. Retrieval is by vectors.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{MemorySystem, Query, Shelf, Sources};
+use serde::Deserialize;
+use upliftmem_agent::prompts::Template;
+
+use super::{
+    MemorySystem, Query, Shelf, Sources, Steps,
+    steps::{indented, json_in, numbered, text_in},
+};
 use crate::{
     protocol::Result,
     suite::{Lesson, LessonKind},
@@ -15,7 +22,47 @@ use crate::{
 /// Sentences that an updated memory keeps: the last ones.
 const KEPT: usize = 3;
 
+/// Memories among which a model chooses.
+const NEAREST: usize = 5;
+const UPDATE: Template = Template(include_str!("../../prompts/mem0_update.txt"));
+
 pub(super) struct Mem0(Shelf);
+
+/// What becomes of the memories that a fact was compared with.
+#[derive(Debug, PartialEq, Eq)]
+enum Operation {
+    Add,
+    /// Which one, and what it says from now on.
+    Update(usize, String),
+    /// Which one.
+    Delete(usize),
+    Leave,
+}
+
+impl Operation {
+    /// What a model decided about so many memories; none if that makes no sense.
+    fn read(said: &str, count: usize) -> Option<Self> {
+        #[derive(Deserialize)]
+        struct Said {
+            operation: String,
+            memory: Option<usize>,
+            text: Option<String>,
+        }
+        let said: Said = json_in(said)?;
+        let place = || {
+            said.memory
+                .filter(|number| (1..=count).contains(number))
+                .map(|number| number - 1)
+        };
+        match said.operation.trim().to_uppercase().as_str() {
+            "ADD" => Some(Self::Add),
+            "UPDATE" => Some(Self::Update(place()?, text_in(said.text.as_deref()?)?)),
+            "DELETE" => Some(Self::Delete(place()?)),
+            "NONE" => Some(Self::Leave),
+            _ => None,
+        }
+    }
+}
 
 /// What is known of a subject.
 #[derive(Default)]
@@ -25,7 +72,33 @@ struct Entry {
 }
 
 impl Mem0 {
-    pub(super) fn build(sources: Sources<'_>) -> Result<Self> {
+    pub(super) async fn build(sources: Sources<'_>) -> Result<Self> {
+        match sources.steps {
+            Some(steps) => Self::by_model(sources, steps).await,
+            None => Self::by_rule(sources),
+        }
+    }
+
+    async fn by_model(sources: Sources<'_>, steps: &Steps) -> Result<Self> {
+        let mut shelf = Shelf::new(sources.embedder);
+        for experience in sources.experiences {
+            let facts = match steps.facts("mem0", experience).await? {
+                Some(facts) => facts,
+                None => {
+                    let lessons = sources.suite.lessons(experience);
+                    lessons.into_iter().map(|lesson| lesson.text).collect()
+                }
+            };
+            for fact in facts {
+                if !shelf.texts().contains(&fact) {
+                    take_by_model(&mut shelf, steps, fact).await?;
+                }
+            }
+        }
+        Ok(Self(shelf))
+    }
+
+    fn by_rule(sources: Sources<'_>) -> Result<Self> {
         let mut entries: BTreeMap<(LessonKind, String), Entry> = BTreeMap::new();
         let lessons = sources
             .experiences
@@ -46,7 +119,38 @@ impl Mem0 {
     }
 }
 
-/// Adds, updates, deletes or leaves alone.
+/// Adds, updates, deletes or leaves alone, as a model decides.
+async fn take_by_model(shelf: &mut Shelf, steps: &Steps, fact: String) -> Result<()> {
+    let key = shelf.embed(&fact)?;
+    let near = shelf.found(&key, NEAREST);
+    let operation = if near.is_empty() {
+        Operation::Add
+    } else {
+        let memories = numbered(near.iter().map(|&place| shelf.texts()[place].as_str()));
+        let told = indented(&fact);
+        let fields = [
+            ("memories", Some(memories.as_str())),
+            ("fact", Some(told.as_str())),
+        ];
+        let read = |said: &str| Operation::read(said, near.len());
+        let chosen = steps.ask("mem0-update", UPDATE, &fields, read).await?;
+        chosen.unwrap_or(Operation::Add)
+    };
+    match operation {
+        Operation::Add => {
+            shelf.push(fact, key);
+        }
+        Operation::Update(at, text) => {
+            let key = shelf.embed(&text)?;
+            shelf.replace(near[at], text, key);
+        }
+        Operation::Delete(at) => shelf.remove(near[at]),
+        Operation::Leave => {}
+    }
+    Ok(())
+}
+
+/// Adds, updates, deletes or leaves alone, by the subject.
 fn take(entries: &mut BTreeMap<(LessonKind, String), Entry>, lesson: Lesson, order: usize) {
     for entry in entries.values_mut().filter(|_| !lesson.denies.is_empty()) {
         entry
@@ -90,6 +194,35 @@ mod tests {
             topic: "mug".into(),
             text: text.into(),
             denies: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_models_choice_is_read_and_what_makes_no_sense_is_none() {
+        let check = |said: &str, expected: Option<Operation>| {
+            assert_eq!(Operation::read(said, 2), expected, "{said}");
+        };
+        check(r#"{"operation": "add"}"#, Some(Operation::Add));
+        check(
+            r#"Well: {"operation": "NONE", "memory": null}"#,
+            Some(Operation::Leave),
+        );
+        check(
+            r#"{"operation": "DELETE", "memory": 2}"#,
+            Some(Operation::Delete(1)),
+        );
+        let update = r#"{"operation": "UPDATE", "memory": 1, "text": "Both."}"#;
+        check(update, Some(Operation::Update(0, "Both.".into())));
+        for none in [
+            "",
+            "ADD",
+            r#"{"operation": "FORGET"}"#,
+            r#"{"operation": "DELETE", "memory": 3}"#,
+            r#"{"operation": "DELETE", "memory": 0}"#,
+            r#"{"operation": "UPDATE", "memory": 1}"#,
+            r#"{"operation": "UPDATE", "memory": 1, "text": " "}"#,
+        ] {
+            check(none, None);
         }
     }
 

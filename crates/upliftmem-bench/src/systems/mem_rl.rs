@@ -2,13 +2,22 @@
 //!
 //! Retrieval has two phases: the nearest by intent, then those of the largest sum of standardised similarity and
 //! standardised value. After an execution the value of every memory that was shown moves towards the reward. New
-//! experience is written with a value of zero. What a language model would summarise is the suite's lesson of the play.
+//! experience is written with a value of zero. A language model summarises it; without one, or where its answer is none, the summary is
+//! the suite's lesson of the play.
 
-use super::{MemorySystem, Query, Shelf, Sources};
+use async_trait::async_trait;
+use upliftmem_agent::prompts::Template;
+
+use super::{
+    MemorySystem, Query, Shelf, Sources,
+    steps::{text_in, told},
+};
 use crate::{
     protocol::Result,
-    suite::{Experience, LessonKind, Suite},
+    suite::{Experience, LessonKind},
 };
+
+const SUMMARY: Template = Template(include_str!("../../prompts/memrl_experience.txt"));
 
 /// Candidates of the first phase.
 const CANDIDATES: usize = 20;
@@ -23,29 +32,47 @@ pub(super) struct MemRl {
 }
 
 impl MemRl {
-    pub(super) fn build(sources: Sources<'_>) -> Result<Self> {
+    pub(super) async fn build(sources: Sources<'_>) -> Result<Self> {
         let mut system = Self {
             shelf: Shelf::new(sources.embedder),
             values: Vec::new(),
         };
         for experience in sources.experiences {
-            system.write(experience, sources.suite)?;
+            system.write(experience, sources).await?;
         }
         Ok(system)
     }
 
-    fn write(&mut self, experience: &Experience, suite: &dyn Suite) -> Result<()> {
-        let lessons = suite.lessons(experience).into_iter();
-        for lesson in lessons.filter(|lesson| lesson.kind != LessonKind::Fact) {
-            if self.shelf.texts().contains(&lesson.text) {
+    async fn write(&mut self, experience: &Experience, sources: Sources<'_>) -> Result<()> {
+        for text in summaries(experience, sources).await? {
+            if self.shelf.texts().contains(&text) {
                 continue;
             }
             let intent = self.shelf.embed(&experience.task.context)?;
-            self.shelf.push(lesson.text, intent);
+            self.shelf.push(text, intent);
             self.values.push(0.0);
         }
         Ok(())
     }
+}
+
+/// What to know of a play: how it was solved, or what went wrong.
+async fn summaries(experience: &Experience, sources: Sources<'_>) -> Result<Vec<String>> {
+    if let Some(steps) = sources.steps {
+        let outcome = if experience.succeeded() {
+            "was solved"
+        } else {
+            "was not solved"
+        };
+        let told = told(experience);
+        let fields = [("outcome", Some(outcome)), ("experience", Some(told.as_str()))];
+        if let Some(summary) = steps.ask("memrl-experience", SUMMARY, &fields, text_in).await? {
+            return Ok(vec![summary]);
+        }
+    }
+    let lessons = sources.suite.lessons(experience).into_iter();
+    let told = lessons.filter(|lesson| lesson.kind != LessonKind::Fact);
+    Ok(told.map(|lesson| lesson.text).collect())
 }
 
 /// Distances from the mean in standard deviations; all zero where there is no spread.
@@ -64,6 +91,7 @@ fn standardised(values: &[f64]) -> Vec<f64> {
     values.iter().map(of).collect()
 }
 
+#[async_trait]
 impl MemorySystem for MemRl {
     fn memories(&self) -> &[String] {
         self.shelf.texts()
@@ -90,13 +118,13 @@ impl MemorySystem for MemRl {
         true
     }
 
-    fn learn(&mut self, given: &[usize], experience: &Experience, suite: &dyn Suite) -> Result<()> {
+    async fn learn(&mut self, given: &[usize], experience: &Experience, sources: Sources<'_>) -> Result<()> {
         // A failure is a punishment, or nothing could ever fall below what has not been tried.
         let reward = 2.0 * experience.execution.performance.get() - 1.0;
         for &place in given {
             self.values[place] += STEP * (reward - self.values[place]);
         }
-        self.write(experience, suite)
+        self.write(experience, sources).await
     }
 }
 

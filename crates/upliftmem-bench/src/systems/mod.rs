@@ -1,8 +1,8 @@
 //! Memory systems: each builds its own store from experience and retrieves its own way.
 //!
-//! One file a system, after its published algorithm, in our own code. Where the original asks a language model, a
-//! deterministic step stands in its place; each file says which. What a model would extract from a play are the suite's
-//! [lessons](crate::suite::Suite::lessons).
+//! One file a system, after its published algorithm, in our own code. Where the original asks a language model, [one is
+//! asked](Steps) if there is one; otherwise, and where its answer is none, a rule stands in its place; each file says which. What a
+//! rule extracts from a play are the suite's [lessons](crate::suite::Suite::lessons).
 
 mod amem;
 mod dense;
@@ -12,12 +12,15 @@ mod mem0;
 mod mem_gpt;
 mod mem_p;
 mod mem_rl;
+mod own;
 mod plain;
 mod shelf;
+mod steps;
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
-use upliftmem_core::Task;
+use async_trait::async_trait;
+use upliftmem_core::{Task, TaskId};
 use upliftmem_scorer::{Embedding, embedder::Embedder};
 
 use crate::{
@@ -27,14 +30,21 @@ use crate::{
 
 pub use plain::{lesson_pool, no_memory, random};
 pub use shelf::Shelf;
+pub use steps::{StepCounts, Steps};
 
 /// A store that was built, with its own way to retrieve from it.
+#[async_trait]
 pub trait MemorySystem: Send + Sync {
     /// The texts of the store, in the order in which they were written.
     fn memories(&self) -> &[String];
 
     /// What it gives a task: at most `count` memories by their places in the store, in the order in which they are shown.
     fn retrieve(&self, query: &Query<'_>, count: usize) -> Vec<usize>;
+
+    /// Tasks that have a store of their own, with the places of what they may be given; none where all share one.
+    fn own(&self) -> BTreeMap<TaskId, Vec<usize>> {
+        BTreeMap::new()
+    }
 
     /// Whether it learns from how tasks went that it gave memories to.
     fn learns(&self) -> bool {
@@ -44,8 +54,13 @@ pub trait MemorySystem: Send + Sync {
     /// Learns from a task that was given these memories.
     ///
     /// # Errors
-    /// A text has no vector.
-    fn learn(&mut self, _given: &[usize], _experience: &Experience, _suite: &dyn Suite) -> Result<()> {
+    /// A text has no vector, or no answer can be had from the model.
+    async fn learn(
+        &mut self,
+        _given: &[usize],
+        _experience: &Experience,
+        _sources: Sources<'_>,
+    ) -> Result<()> {
         Ok(())
     }
 }
@@ -67,6 +82,8 @@ pub struct Sources<'s> {
     pub suite: &'s dyn Suite,
     /// Vectors of texts.
     pub embedder: &'s Arc<dyn Embedder>,
+    /// The model that does steps; without one, rules do them all.
+    pub steps: Option<&'s Steps>,
     /// What has been lived through, in order.
     pub experiences: &'s [Experience],
 }
@@ -162,22 +179,30 @@ impl std::str::FromStr for SystemName {
     }
 }
 
-/// Builds a system from experience.
+/// Builds a system from experience, or one for every task from what the task brings along.
 ///
 /// # Errors
-/// A text has no vector.
-pub fn build(name: SystemName, sources: Sources<'_>) -> Result<Box<dyn MemorySystem>> {
+/// A text has no vector, or the system learns from a store that tasks do not share.
+pub async fn build(name: SystemName, sources: Sources<'_>) -> Result<Box<dyn MemorySystem>> {
+    if sources.suite.has_own_stores() && name != SystemName::React {
+        return Ok(Box::new(own::OwnStores::build(name, sources).await?));
+    }
+    shared(name, sources).await
+}
+
+/// Builds a system from experience.
+async fn shared(name: SystemName, sources: Sources<'_>) -> Result<Box<dyn MemorySystem>> {
     Ok(match name {
         SystemName::React => Box::new(no_memory()),
         SystemName::Random => Box::new(random(sources)),
         SystemName::Bm25Rag => Box::new(lexical::Lexical::build(sources)),
         SystemName::DenseRag => Box::new(dense::Dense::of_lessons(sources)?),
         SystemName::NaiveRag => Box::new(dense::Dense::of_transcripts(sources)?),
-        SystemName::MemP => Box::new(mem_p::MemP::build(sources)?),
-        SystemName::MemRl => Box::new(mem_rl::MemRl::build(sources)?),
-        SystemName::Mem0 => Box::new(mem0::Mem0::build(sources)?),
-        SystemName::MemGpt => Box::new(mem_gpt::MemGpt::build(sources)?),
-        SystemName::AMem => Box::new(amem::AMem::build(sources)?),
-        SystemName::LightMem => Box::new(light_mem::LightMem::build(sources)?),
+        SystemName::MemP => Box::new(mem_p::MemP::build(sources).await?),
+        SystemName::MemRl => Box::new(mem_rl::MemRl::build(sources).await?),
+        SystemName::Mem0 => Box::new(mem0::Mem0::build(sources).await?),
+        SystemName::MemGpt => Box::new(mem_gpt::MemGpt::build(sources).await?),
+        SystemName::AMem => Box::new(amem::AMem::build(sources).await?),
+        SystemName::LightMem => Box::new(light_mem::LightMem::build(sources).await?),
     })
 }

@@ -71,6 +71,12 @@ impl Shelf {
         self.keys[place] = key;
     }
 
+    /// Takes a text away; what stands behind it moves up.
+    pub fn remove(&mut self, place: usize) {
+        self.texts.remove(place);
+        self.keys.remove(place);
+    }
+
     /// The places of the nearest texts, nearest first.
     pub fn found(&self, query: &Embedding, count: usize) -> Vec<usize> {
         let nearest = self.nearest(query, count, |_| true);

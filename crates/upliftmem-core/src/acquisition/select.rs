@@ -20,8 +20,9 @@ use crate::{
 
 /// The upper lines are made anew for what is typical at every step of the first few, then every so many steps.
 const TYPICAL_EVERY: usize = 10;
-/// Probes that say what is typical.
+/// Probes that say what is typical: so many at most, and such a share of the pool.
 const TYPICAL_PROBES: usize = 1_500;
+const TYPICAL_SHARE: usize = 8;
 /// Windows of so few pairs of probe and comparison are swept: bounds would cost more than they save.
 const SWEPT_PAIRS_MAX: usize = 40_000;
 
@@ -372,7 +373,7 @@ impl Selection<'_> {
         for _ in 0..if step == 0 { 2 } else { 1 } {
             if step == 0 {
                 let bounds = self.bound.refresh(self.problem, &self.state);
-                self.promising = largest(&bounds, TYPICAL_PROBES);
+                self.promising = largest(&bounds, typical_probes(bounds.len()));
             }
             self.promising.retain(|&probe| !self.state.scheduled[probe]);
             self.bound
@@ -385,7 +386,7 @@ impl Selection<'_> {
             self.learn_typical(step);
         }
         let bounds = self.bound.refresh(self.problem, &self.state);
-        self.promising = largest(&bounds, TYPICAL_PROBES);
+        self.promising = largest(&bounds, typical_probes(bounds.len()));
         let mut round = Round::new(self.problem, &self.state, &self.bound, bounds);
         let greedy = round.choose(|_, value| value)?;
         let temperature = self.temperature(greedy.value);
@@ -530,6 +531,10 @@ impl Temperature {
             Self::Softmax(temperature) => ((score - largest) / temperature).exp(),
         }
     }
+}
+
+fn typical_probes(pool: usize) -> usize {
+    TYPICAL_PROBES.min(pool.div_ceil(TYPICAL_SHARE))
 }
 
 /// The indices of the largest values.

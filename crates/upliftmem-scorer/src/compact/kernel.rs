@@ -18,9 +18,6 @@ use super::{
     row::Row,
 };
 
-/// What a memory of which nothing is known is expected to cost, in units of utility: it takes attention. Without this,
-/// sets grow by memories whose predicted effect is a little above zero by chance.
-const MEMBER_COST: f64 = 0.07;
 /// Standard deviation of the utility's overall level, in units of utility: wide, and not learned.
 const LEVEL_SD: f64 = 0.3;
 
@@ -94,12 +91,12 @@ struct Overlap {
 }
 
 impl Kernel {
-    /// `unit` is the scale of utilities, `span` the time over which the drift rate is measured.
+    /// `unit` is the scale of utilities, `span` the time over which the drift rate is measured. Members cost nothing.
     pub(crate) fn new(kind: LabelKind, parameters: &Parameters, unit: f64, span: f64) -> Self {
         let square = |parameter| parameters.get(parameter).powi(2);
         Self {
             kind,
-            member_cost: MEMBER_COST * unit,
+            member_cost: 0.0,
             level: (LEVEL_SD * unit).powi(2),
             base: square(Parameter::BaseSd),
             base_scale: parameters.get(Parameter::BaseScale),

@@ -7,7 +7,7 @@ use std::{
 
 use upliftmem_core::{MemoryId, TaskId};
 
-use super::space::{Point, Side, Space, TOGETHER, dot, products};
+use super::space::{Point, Side, Space, dot, products};
 use crate::{
     Embedding,
     error::{Result, invalid},
@@ -27,6 +27,8 @@ pub(crate) struct Registry {
     visitors: Arc<RwLock<HashMap<MemoryId, Arc<Text>>>>,
 }
 
+/// Memories that are compared with the known ones together.
+const PUSHED_TOGETHER: usize = 64;
 /// Memories whose places are kept though nothing is known of them.
 const VISITORS_MAX: usize = 50_000;
 
@@ -64,6 +66,25 @@ impl Registry {
         moved
     }
 
+    /// The same texts, compared by the same directions and placed by other landmarks.
+    pub(crate) fn replaced(&self, space: Space) -> Self {
+        let mut replaced = self.clone();
+        replaced.space = Arc::new(space);
+        replaced.visitors = Arc::default();
+        for texts in [&mut replaced.tasks, &mut replaced.memories] {
+            let centred: Vec<Point> = texts.iter().map(|text| Arc::clone(&text.centred)).collect();
+            for (text, point) in texts.iter_mut().zip(replaced.space.place(&centred)) {
+                Arc::make_mut(text).point = point;
+            }
+        }
+        replaced
+    }
+
+    /// The space that texts are compared in.
+    pub(crate) fn space(&self) -> &Space {
+        &self.space
+    }
+
     /// The embeddings of all tasks and of all memories.
     pub(crate) fn embeddings(&self) -> [Vec<Embedding>; 2] {
         [&self.tasks, &self.memories].map(|texts| texts.iter().map(|text| text.embedding.clone()).collect())
@@ -98,11 +119,13 @@ impl Registry {
     fn push_memories(&mut self, texts: Vec<Arc<Text>>) {
         let mut texts = texts.into_iter().peekable();
         while texts.peek().is_some() {
-            let some: Vec<Arc<Text>> = texts.by_ref().take(TOGETHER).collect();
+            let some: Vec<Arc<Text>> = texts.by_ref().take(PUSHED_TOGETHER).collect();
             let centred: Vec<&[f64]> = some.iter().map(|text| &*text.centred).collect();
             let known = self.memories.iter().map(|known| &*known.centred);
-            for (at, mut row) in products(&centred, &known).into_iter().enumerate() {
-                row.extend(centred[..at].iter().map(|other| dot(other, centred[at])));
+            let with_known = products(&centred, known).into_iter();
+            let among = products(&centred, centred.iter().copied());
+            for (at, (mut row, others)) in with_known.zip(among).enumerate() {
+                row.extend_from_slice(&others[..at]);
                 self.similarity.push(row.into());
             }
             self.memories.extend(some);
@@ -169,13 +192,19 @@ impl Registry {
             let embeddings: Vec<Embedding> = missing.iter().map(|&at| new[at].1.clone()).collect();
             let placed = self.place(&embeddings, Side::Memory);
             let mut kept = self.visitors.write().unwrap_or_else(PoisonError::into_inner);
-            if kept.len() + placed.len() > VISITORS_MAX {
-                kept.clear();
-            }
+            let full = kept.len() + placed.len() > VISITORS_MAX;
+            let forgotten = if full {
+                std::mem::take(&mut *kept)
+            } else {
+                HashMap::new()
+            };
             for (&at, text) in missing.iter().zip(placed) {
                 kept.insert(new[at].0, Arc::clone(&text));
                 texts[at] = Some(text);
             }
+            // Forgetting many takes a while: nobody else waits for it.
+            drop(kept);
+            drop(forgotten);
         }
         texts.into_iter().flatten().collect()
     }

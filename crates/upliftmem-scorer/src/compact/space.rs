@@ -74,8 +74,8 @@ impl Sharpening {
 pub(crate) struct Space {
     task_mean: Vec<f64>,
     memory_mean: Vec<f64>,
-    /// Rows of the map to shared directions; `None` compares all directions alike.
-    shared: Option<Mat<f64>>,
+    /// The map to shared directions, lower triangular; `None` compares all directions alike.
+    shared: Option<Arc<Mat<f64>>>,
     landmarks: Option<Landmarks>,
 }
 
@@ -114,8 +114,17 @@ impl Space {
             landmarks: None,
         };
         if sharpening != Sharpening::Plain {
-            space.shared = space.shared_directions(tasks, memories);
+            space.shared = space.shared_directions(tasks, memories).map(Arc::new);
         }
+        space.with_landmarks(tasks, sharpening)
+    }
+
+    /// The same directions, and texts placed by these tasks.
+    pub(crate) fn with_landmarks(&self, tasks: &[Embedding], sharpening: Sharpening) -> Self {
+        let mut space = Self {
+            landmarks: None,
+            ..self.clone()
+        };
         if let Some(temperature) = sharpening.temperature().filter(|_| !tasks.is_empty()) {
             let stride = tasks.len().div_ceil(LANDMARKS_MAX).max(1);
             let texts: Vec<&Embedding> = tasks.iter().step_by(stride).collect();
@@ -145,7 +154,7 @@ impl Space {
             .collect();
         match &self.shared {
             None => centred,
-            Some(map) => units(products(&centred, &columns(map))),
+            Some(map) => units(products(&centred, lower(map))),
         }
     }
 
@@ -190,17 +199,24 @@ impl Space {
         let Some(landmarks) = &self.landmarks else {
             return centred.to_vec();
         };
-        let mut weights = products(centred, &landmarks.tasks.iter().map(AsRef::as_ref));
+        let mut weights = products(centred, landmarks.tasks.iter().map(AsRef::as_ref));
         for weight in weights.iter_mut().flatten() {
             // Shifted by one, the largest similarity, so that nothing overflows.
             *weight = ((*weight - 1.0) / landmarks.temperature).exp();
         }
-        units(products(&weights, &columns(&landmarks.entries)))
+        units(products(&weights, columns(&landmarks.entries)))
     }
 }
 
-fn columns(matrix: &Mat<f64>) -> impl Iterator<Item = &[f64]> + Clone {
+fn columns(matrix: &Mat<f64>) -> impl Iterator<Item = &[f64]> {
     (0..matrix.ncols()).map(|column| matrix.col_as_slice(column))
+}
+
+/// The columns of a lower triangular matrix without most of their zeros.
+fn lower(matrix: &Mat<f64>) -> impl Iterator<Item = &[f64]> {
+    columns(matrix)
+        .enumerate()
+        .map(|(at, column)| &column[at / LANES * LANES..])
 }
 
 fn units(vectors: Vec<Vec<f64>>) -> Vec<Point> {
@@ -233,62 +249,78 @@ fn mean(dimension: usize, texts: &[Embedding]) -> Vec<f64> {
     mean
 }
 
-/// Texts whose inner products with a row are formed together: rows are many and do not stay near the processor.
-pub(crate) const TOGETHER: usize = 4;
+/// Texts whose inner products with a row are formed together.
+const TOGETHER: usize = 4;
+/// Rows that all texts meet before the next rows: all of them do not stay near the processor, these do.
+const ROWS_AT_HAND: usize = 32;
+/// Sums that an inner product is made of.
+const LANES: usize = 8;
 
-/// The inner products of each text with each row, the same as [`dot`] gives, bit for bit.
+/// The inner products of each text with each row, the same as [`dot`] gives, bit for bit. A row that is shorter than a
+/// text, by a multiple of the lanes, is taken to begin with zeros.
 pub(crate) fn products<'r>(
     texts: &[impl AsRef<[f64]>],
-    rows: &(impl Iterator<Item = &'r [f64]> + Clone),
+    rows: impl Iterator<Item = &'r [f64]>,
 ) -> Vec<Vec<f64>> {
-    let mut all = Vec::with_capacity(texts.len());
-    let (together, rest) = texts.as_chunks::<TOGETHER>();
-    for texts in together {
-        let texts = texts.each_ref().map(AsRef::as_ref);
-        let mut of_texts: [Vec<f64>; TOGETHER] = Default::default();
-        for row in rows.clone() {
-            for (products, product) in of_texts.iter_mut().zip(dots(texts, row)) {
-                products.push(product);
+    let rows: Vec<&[f64]> = rows.collect();
+    let texts: Vec<&[f64]> = texts.iter().map(AsRef::as_ref).collect();
+    let mut all = vec![Vec::with_capacity(rows.len()); texts.len()];
+    for rows in rows.chunks(ROWS_AT_HAND) {
+        let (together, rest) = texts.as_chunks::<TOGETHER>();
+        let (of_together, of_rest) = all.as_chunks_mut::<TOGETHER>();
+        for (texts, products) in together.iter().zip(of_together) {
+            for row in rows {
+                let ends = texts.map(|text| &text[text.len() - row.len()..]);
+                for (products, product) in products.iter_mut().zip(dots(ends, row)) {
+                    products.push(product);
+                }
             }
         }
-        all.extend(of_texts);
+        for (text, products) in rest.iter().zip(of_rest) {
+            products.extend(rows.iter().map(|row| dot(&text[text.len() - row.len()..], row)));
+        }
     }
-    let alone = rest.iter().map(AsRef::as_ref);
-    all.extend(alone.map(|text| rows.clone().map(|row| dot(text, row)).collect()));
     all
 }
 
 /// The inner product, summed in eight lanes with every product rounded: the same on every machine and fast on all.
 #[pulp::with_simd(dot = pulp::Arch::new())]
 #[inline(always)]
-pub(crate) fn dot_simd<'a, S: Simd>(_simd: S, a: &'a [f64], b: &'a [f64]) -> f64 {
-    let [sum] = lanes([a], b);
+pub(crate) fn dot_simd<'a, S: Simd>(simd: S, a: &'a [f64], b: &'a [f64]) -> f64 {
+    let [sum] = lanes(simd, [a], b);
     sum
 }
 
 /// The inner products of some texts with a row.
 #[pulp::with_simd(dots = pulp::Arch::new())]
 #[inline(always)]
-fn dots_simd<'a, S: Simd>(_simd: S, texts: [&'a [f64]; TOGETHER], row: &'a [f64]) -> [f64; TOGETHER] {
-    lanes(texts, row)
+fn dots_simd<'a, S: Simd>(simd: S, texts: [&'a [f64]; TOGETHER], row: &'a [f64]) -> [f64; TOGETHER] {
+    lanes(simd, texts, row)
 }
 
 #[inline(always)]
-fn lanes<const TEXTS: usize>(texts: [&[f64]; TEXTS], row: &[f64]) -> [f64; TEXTS] {
-    let mut lanes = [[0.0; 8]; TEXTS];
-    let (row_chunks, row_rest) = row.as_chunks::<8>();
-    let parts = texts.map(|text| text[..row.len()].as_chunks::<8>());
+fn lanes<S: Simd, const TEXTS: usize>(simd: S, texts: [&[f64]; TEXTS], row: &[f64]) -> [f64; TEXTS] {
+    // The lanes of a processor's register are no more than these.
+    let registers = LANES / S::F64_LANES;
+    let mut sums = [[simd.splat_f64s(0.0); LANES]; TEXTS];
+    let (row_chunks, row_rest) = row.as_chunks::<LANES>();
+    let parts = texts.map(|text| text[..row.len()].as_chunks::<LANES>());
     for (at, y) in row_chunks.iter().enumerate() {
-        for (lanes, (chunks, _)) in lanes.iter_mut().zip(parts) {
-            let x = &chunks[at];
-            for lane in 0..8 {
-                lanes[lane] += x[lane] * y[lane];
+        let (y, _) = S::as_simd_f64s(y);
+        for (sums, (chunks, _)) in sums.iter_mut().zip(parts) {
+            let (x, _) = S::as_simd_f64s(&chunks[at]);
+            for register in 0..registers {
+                sums[register] = simd.add_f64s(sums[register], simd.mul_f64s(x[register], y[register]));
             }
         }
     }
     std::array::from_fn(|text| {
+        let mut lanes = [0.0; LANES];
+        S::as_mut_simd_f64s(&mut lanes)
+            .0
+            .copy_from_slice(&sums[text][..registers]);
         let rest: f64 = parts[text].1.iter().zip(row_rest).map(|(x, y)| x * y).sum();
-        lanes[text].iter().sum::<f64>() + rest
+        lanes.iter().sum::<f64>() + rest
     })
 }
 

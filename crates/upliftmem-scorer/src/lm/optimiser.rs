@@ -50,8 +50,9 @@ impl Optimiser {
         }
     }
 
-    /// Moves against the gradient. The calibration moves `speed` times as fast and does not decay. Gives the gradient's
-    /// length before it was clipped.
+    /// Moves against the gradient. The calibration moves `speed` times as fast and does not decay; its scale is moved as a
+    /// logarithm. Margins of an untrained model say nothing about labels, so a scale that could would go to zero at once, and
+    /// with it all that the adapter could learn from. Gives the gradient's length before it was clipped.
     pub(crate) fn step(
         &mut self,
         settings: &AdamSettings,
@@ -90,16 +91,17 @@ impl Optimiser {
                 }
             }
         }
-        for at in 0..2 {
-            let (mean, square, step) = new(
-                gradient.calibration[at],
-                self.mean.calibration[at],
-                self.square.calibration[at],
-            );
+        let [scale, offset] = &mut moved.calibration;
+        let slopes = [gradient.calibration[0] * *scale, gradient.calibration[1]];
+        let steps: [f64; 2] = std::array::from_fn(|at| {
+            let (mean, square, step) =
+                new(slopes[at], self.mean.calibration[at], self.square.calibration[at]);
             self.mean.calibration[at] = mean;
             self.square.calibration[at] = square;
-            moved.calibration[at] -= rate * speed * step;
-        }
+            rate * speed * step
+        });
+        *scale *= (-steps[0]).exp();
+        *offset -= steps[1];
         norm
     }
 }

@@ -209,9 +209,10 @@ thread_local! {
     static VISITED: RefCell<Visited> = const { RefCell::new(Visited { round: 0, marks: Vec::new() }) };
 }
 
+/// Marks are bytes: most of them stay near the processor.
 struct Visited {
-    round: u32,
-    marks: Vec<u32>,
+    round: u8,
+    marks: Vec<u8>,
 }
 
 impl Visited {

@@ -186,6 +186,7 @@ impl ScopeIndex {
                 .unwrap_or_else(|| self.scan(&code, 0..covered, n, now));
         }
         near.extend(self.scan(&code, covered..self.vectors.len(), n, now));
+        self.cut(&code, &mut near, n);
         for near in &mut near {
             near.similarity = dot(query, self.vectors.get(near.slot));
         }
@@ -203,15 +204,20 @@ impl ScopeIndex {
             self.vectors.compare(code, some, &mut similarities);
             near.extend(nears(some, &similarities));
         }
+        self.cut(code, &mut near, n);
+        near
+    }
+
+    /// Leaves out what can not be among the best `n`: the others need not be compared by their vectors.
+    fn cut(&self, code: &Code, near: &mut Vec<Near>, n: usize) {
         if n == 0 || near.len() <= n {
-            return near;
+            return;
         }
         let bound = |near: &Near| self.vectors.error_bound(code, near.slot);
         // The n-th best of what each is at least; whatever can not reach it is not among the best n.
         let mut least: Vec<f32> = near.iter().map(|near| near.similarity - bound(near)).collect();
         let (_, &mut cut, _) = least.select_nth_unstable_by(n - 1, |a, b| b.total_cmp(a));
         near.retain(|near| near.similarity + bound(near) >= cut);
-        near
     }
 
     /// The best `n`, ties by id.

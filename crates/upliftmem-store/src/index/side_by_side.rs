@@ -3,17 +3,36 @@
 use std::{
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
     sync::{Arc, LazyLock, Mutex, PoisonError, mpsc},
+    thread,
 };
 
-use rayon::{ThreadPool, ThreadPoolBuilder};
+/// Work for another thread; it does not panic.
+type Work = Box<dyn FnOnce() + Send>;
 
-/// Threads of the searches' own: work of seconds elsewhere in the process must not make a question wait.
-static THREADS: LazyLock<Option<ThreadPool>> = LazyLock::new(|| {
-    ThreadPoolBuilder::new()
-        .thread_name(|number| format!("upliftmem-recall-{number}"))
-        .build()
-        .ok()
+/// Threads of the searches' own: work of seconds elsewhere in the process must not make a question wait. They sleep while
+/// there is no work, where a pool for many small pieces would look for more first.
+static THREADS: LazyLock<Option<mpsc::Sender<Work>>> = LazyLock::new(|| {
+    let (to, work) = mpsc::channel::<Work>();
+    let work = Arc::new(Mutex::new(work));
+    let next =
+        |work: &Mutex<mpsc::Receiver<Work>>| work.lock().unwrap_or_else(PoisonError::into_inner).recv();
+    for number in 0..count() {
+        let work = Arc::clone(&work);
+        let thread = thread::Builder::new().name(format!("upliftmem-recall-{number}"));
+        let started = thread.spawn(move || {
+            while let Ok(work) = next(&work) {
+                work();
+            }
+        });
+        started.ok()?;
+    }
+    Some(to)
 });
+
+/// How many threads there are.
+fn count() -> usize {
+    thread::available_parallelism().map_or(1, usize::from)
+}
 
 /// Runs both, `one` on another thread if one is free before this thread is done with `two`.
 ///
@@ -28,12 +47,14 @@ pub(crate) fn side_by_side<A: Send + 'static, B>(
     let open = Arc::new(Mutex::new(Some(one)));
     let offered = Arc::clone(&open);
     let (to, answer) = mpsc::channel();
-    threads.spawn(move || {
+    let work = move || {
         if let Some(one) = take(&offered) {
             // Whoever asked may have panicked meanwhile; then nobody wants the answer.
             drop(to.send(catch_unwind(AssertUnwindSafe(one))));
         }
-    });
+    };
+    // Where no thread is left to take it, it is done here.
+    drop(threads.send(Box::new(work)));
     let second = two();
     let first = match take(&open) {
         Some(one) => one(),
@@ -52,7 +73,7 @@ fn take<T>(offered: &Mutex<Option<T>>) -> Option<T> {
 
 #[cfg(test)]
 mod tests {
-    use std::{thread, time::Duration};
+    use std::time::Duration;
 
     use super::*;
 
@@ -71,9 +92,10 @@ mod tests {
         let (stop, stopped) = mpsc::channel::<()>();
         let stopped = Arc::new(Mutex::new(stopped));
         let threads = THREADS.as_ref().unwrap();
-        for _ in 0..threads.current_num_threads() {
+        for _ in 0..count() {
             let stopped = Arc::clone(&stopped);
-            threads.spawn(move || assert!(stopped.lock().unwrap().recv().is_err()));
+            let wait = move || assert!(stopped.lock().unwrap().recv().is_err());
+            threads.send(Box::new(wait)).unwrap();
         }
         assert_eq!(side_by_side(|| 1, || 2), (1, 2));
         drop(stop);

@@ -11,10 +11,13 @@ const BLOCK: usize = 4_096;
 /// Lanes that are summed apart, so that the compiler can use vector instructions. The order of additions is
 /// fixed: the same two vectors give the same bits on every machine.
 const LANES: usize = 32;
-/// The scale of a code follows its entries, so that both come with one read.
-const SCALE: usize = size_of::<f32>();
-/// Bytes that a processor fetches at once.
-const CACHE_LINE: usize = 64;
+
+/// Entries of codes that a processor fetches at once: no code touches more lines than it needs.
+#[derive(Debug, Clone, Copy)]
+#[repr(align(64))]
+struct Line([i8; LINE]);
+
+const LINE: usize = 64;
 
 /// Dot product; the cosine, as vectors have length one.
 #[pulp::with_simd(dot = pulp::Arch::new())]
@@ -42,7 +45,9 @@ pub(crate) fn dot_simd<'a, S: Simd>(_: S, left: &'a [f32], right: &'a [f32]) -> 
 /// A vector in bytes, times a scale.
 #[derive(Debug, Clone)]
 pub(super) struct Code {
-    bytes: Vec<i8>,
+    /// The entries, then zeros to the end of the last line.
+    lines: Vec<Line>,
+    scale: f32,
     /// How far the code is from its vector.
     slack: f32,
 }
@@ -55,44 +60,43 @@ impl Code {
     pub(super) fn of(vector: &[f32]) -> Self {
         let largest = vector.iter().fold(0.0_f32, |most, x| most.max(x.abs()));
         let scale = largest.max(f32::MIN_POSITIVE) / 127.0;
-        let mut bytes: Vec<i8> = vector.iter().map(|x| (x / scale).round() as i8).collect();
-        let off = |(x, &byte): (&f32, &i8)| f64::from(*x) - f64::from(scale) * f64::from(byte);
-        let square: f64 = vector.iter().zip(&bytes).map(|pair| off(pair).powi(2)).sum();
-        bytes.extend(scale.to_le_bytes().map(u8::cast_signed));
+        let mut lines = vec![Line([0; LINE]); vector.len().div_ceil(LINE)];
+        let mut square = 0.0;
+        for (x, entry) in vector.iter().zip(lines.iter_mut().flat_map(|line| &mut line.0)) {
+            *entry = (x / scale).round() as i8;
+            square += (f64::from(*x) - f64::from(scale) * f64::from(*entry)).powi(2);
+        }
         Self {
-            bytes,
+            lines,
+            scale,
             slack: square.sqrt() as f32,
         }
     }
 
     fn view(&self) -> CodeView<'_> {
-        CodeView::new(&self.bytes)
+        CodeView {
+            lines: &self.lines,
+            scale: self.scale,
+        }
     }
 }
 
 /// Entries of a code and their scale.
 #[derive(Debug, Clone, Copy)]
 struct CodeView<'a> {
-    entries: &'a [i8],
+    lines: &'a [Line],
     scale: f32,
 }
 
-impl<'a> CodeView<'a> {
-    #[inline(always)]
-    fn new(bytes: &'a [i8]) -> Self {
-        let (entries, scale) = bytes.split_at(bytes.len() - SCALE);
-        let scale = [scale[0], scale[1], scale[2], scale[3]].map(i8::cast_unsigned);
-        Self {
-            entries,
-            scale: f32::from_le_bytes(scale),
-        }
-    }
-
+impl CodeView<'_> {
     #[inline(always)]
     #[expect(clippy::cast_precision_loss, reason = "a similarity needs no 24 bits")]
     fn similarity(self, other: Self) -> f32 {
-        let products = self.entries.iter().zip(other.entries);
-        let sum: i32 = products.map(|(&a, &b)| i32::from(a) * i32::from(b)).sum();
+        let mut sum = 0;
+        for (a, b) in self.lines.iter().zip(other.lines) {
+            let products = a.0.iter().zip(&b.0);
+            sum += products.map(|(&a, &b)| i32::from(a) * i32::from(b)).sum::<i32>();
+        }
         sum as f32 * (self.scale * other.scale)
     }
 }
@@ -102,7 +106,8 @@ impl<'a> CodeView<'a> {
 pub(super) struct Vectors {
     dimension: usize,
     exact: Vec<Vec<f32>>,
-    codes: Vec<Vec<i8>>,
+    codes: Vec<Vec<Line>>,
+    scales: Vec<f32>,
     slacks: Vec<f32>,
 }
 
@@ -112,6 +117,7 @@ impl Vectors {
             dimension,
             exact: Vec::new(),
             codes: Vec::new(),
+            scales: Vec::new(),
             slacks: Vec::new(),
         }
     }
@@ -125,13 +131,14 @@ impl Vectors {
             // Small scopes are many: their first block grows as needed.
             let rows = if self.len() == 0 { 0 } else { BLOCK };
             self.exact.push(Vec::with_capacity(rows * self.dimension));
-            self.codes.push(Vec::with_capacity(rows * self.stride()));
+            self.codes.push(Vec::with_capacity(rows * self.lines()));
         }
         let code = Code::of(vector);
         if let (Some(exact), Some(codes)) = (self.exact.last_mut(), self.codes.last_mut()) {
             exact.extend_from_slice(vector);
-            codes.extend_from_slice(&code.bytes);
+            codes.extend_from_slice(&code.lines);
         }
+        self.scales.push(code.scale);
         self.slacks.push(code.slack);
     }
 
@@ -140,9 +147,10 @@ impl Vectors {
         let slot = slot as usize;
         let code = Code::of(vector);
         let (block, row) = (slot / BLOCK, slot % BLOCK);
-        let (dimension, stride) = (self.dimension, self.stride());
+        let (dimension, lines) = (self.dimension, self.lines());
         self.exact[block][row * dimension..][..dimension].copy_from_slice(vector);
-        self.codes[block][row * stride..][..stride].copy_from_slice(&code.bytes);
+        self.codes[block][row * lines..][..lines].copy_from_slice(&code.lines);
+        self.scales[slot] = code.scale;
         self.slacks[slot] = code.slack;
     }
 
@@ -153,7 +161,10 @@ impl Vectors {
     /// A short hash of a slot's code (FNV-1a): tells whether a vector is still the same.
     pub(super) fn fingerprint(&self, slot: u32) -> u32 {
         let mix = |hash: u32, byte: &i8| (hash ^ u32::from(byte.cast_unsigned())).wrapping_mul(16_777_619);
-        self.code_bytes(slot).iter().fold(2_166_136_261, mix)
+        let code = self.view(slot);
+        let entries = code.lines.iter().flat_map(|line| &line.0).take(self.dimension);
+        let scale = code.scale.to_le_bytes().map(u8::cast_signed);
+        entries.chain(&scale).fold(2_166_136_261, mix)
     }
 
     pub(super) fn get(&self, slot: u32) -> &[f32] {
@@ -165,20 +176,25 @@ impl Vectors {
     /// The code of a slot, as what is looked for.
     pub(super) fn code(&self, slot: u32) -> Code {
         Code {
-            bytes: self.code_bytes(slot).to_vec(),
+            lines: self.view(slot).lines.to_vec(),
+            scale: self.scales[slot as usize],
             slack: self.slacks[slot as usize],
         }
     }
 
-    const fn stride(&self) -> usize {
-        self.dimension + SCALE
+    /// Lines of a code.
+    const fn lines(&self) -> usize {
+        self.dimension.div_ceil(LINE)
     }
 
     #[inline(always)]
-    fn code_bytes(&self, slot: u32) -> &[i8] {
+    fn view(&self, slot: u32) -> CodeView<'_> {
         let slot = slot as usize;
-        let start = slot % BLOCK * self.stride();
-        &self.codes[slot / BLOCK][start..start + self.stride()]
+        let start = slot % BLOCK * self.lines();
+        CodeView {
+            lines: &self.codes[slot / BLOCK][start..start + self.lines()],
+            scale: self.scales[slot],
+        }
     }
 
     /// Similarities of slots to a code, by their codes.
@@ -190,7 +206,7 @@ impl Vectors {
     /// Similarity of two slots by their codes.
     pub(super) fn compare_slots(&self, one: u32, others: &[u32], out: &mut Vec<f32>) {
         out.clear();
-        compare(self, CodeView::new(self.code_bytes(one)), others, out);
+        compare(self, self.view(one), others, out);
     }
 
     /// How far a similarity by codes can be from the true one, at most.
@@ -215,13 +231,17 @@ fn compare_simd<'a, S: Simd>(
     // Every line is asked for before the first is needed: the reads wait together, not one after the other.
     let mut asked = 0_i8;
     for &slot in slots {
-        for line in vectors.code_bytes(slot).chunks(CACHE_LINE) {
-            asked ^= line[0];
+        let (fours, rest) = vectors.view(slot).lines.as_chunks::<4>();
+        for [a, b, c, d] in fours {
+            asked ^= a.0[0] ^ b.0[0] ^ c.0[0] ^ d.0[0];
+        }
+        for line in rest {
+            asked ^= line.0[0];
         }
     }
     std::hint::black_box(asked);
     for &slot in slots {
-        out.push(code.similarity(CodeView::new(vectors.code_bytes(slot))));
+        out.push(code.similarity(vectors.view(slot)));
     }
 }
 

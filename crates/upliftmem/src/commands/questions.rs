@@ -63,6 +63,9 @@ pub(crate) struct QuestionsArguments {
     /// Passes of the language-model scorer over the executions.
     #[arg(long, default_value_t = 3, requires = "reader")]
     reader_epochs: usize,
+    /// First learning rate of the language-model scorer.
+    #[arg(long, default_value_t = 1e-3, requires = "reader")]
+    reader_rate: f64,
     /// Where stores and answers are written; the same place again goes on where a run stopped.
     #[arg(long, default_value = "upliftmem-questions")]
     out: PathBuf,
@@ -78,6 +81,7 @@ impl QuestionsArguments {
             small: true,
             reader: None,
             reader_epochs: 3,
+            reader_rate: 1e-3,
             out,
         }
     }
@@ -212,7 +216,7 @@ async fn one_world(
     let mut config = config.clone();
     config.training.seed = seed;
     let (mut arms, mut training) = (Vec::<Arm>::new(), BTreeMap::new());
-    let mut last = None;
+    let (mut last, mut executed) = (None, Vec::new());
     for strategy in [Strategy::Random, Strategy::Evsi] {
         config.acquisition.strategy = strategy;
         let seeds = world.train.len() / 4;
@@ -244,15 +248,18 @@ async fn one_world(
         }
         arms.push(held_out.searched(&format!("uplift ({strategy})"), trained.scorer.as_ref())?);
         training.insert(strategy.to_string(), trained.report);
+        // It knows nothing of similarity: what probes by lot tried is what shows it sets that do nothing.
+        executed.extend(labels);
         if let Some(model) = arguments.reader.clone().filter(|_| strategy == Strategy::Evsi) {
             let settings = TrainerSettings {
                 epochs: arguments.reader_epochs,
-                learning_rate: 2e-3,
+                learning_rate: arguments.reader_rate,
                 batch_labels: 8,
                 seed,
                 ..TrainerSettings::default()
             };
             let (memories, tasks) = (world.memories.clone(), world.train.clone());
+            let labels = std::mem::take(&mut executed);
             let read = tokio::task::spawn_blocking(move || {
                 let reader = reader(&model, &memories, &tasks, &labels, settings, output)?;
                 anyhow::Ok([

@@ -13,7 +13,7 @@ use upliftmem_scorer::{CompactLearner, CompactScorer, Label};
 
 use super::{
     super::{
-        Bench, Result,
+        Bench, Pool, Result,
         uplift::{Place, choose},
     },
     Checkpoint,
@@ -43,8 +43,8 @@ pub(super) struct Lab<'b> {
 impl<'b> Lab<'b> {
     /// One random set of each warm-up task, its reference, and what that teaches. Which tasks these are, and which are in the
     /// window, is drawn anew for every trial.
-    pub(super) async fn warmed_up(bench: &'b Bench, memories: &[String], trial: u64) -> Result<Self> {
-        let place = Place::open(bench, "probes", memories).await?;
+    pub(super) async fn warmed_up(bench: &'b Bench, pool: &Pool, trial: u64) -> Result<Self> {
+        let place = Place::open(bench, "probes", pool).await?;
         let seeds = Seeds::new(format!("probes-{trial}"), bench.seed);
         let mut rng = seeds.rng("warm-up", 0);
         let mut tasks = bench.suite.runtime_tasks().to_vec();

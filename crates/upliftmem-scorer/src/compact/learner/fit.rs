@@ -44,12 +44,22 @@ impl CompactLearner {
         let few = spaced(self.labels.len(), self.settings.evidence_max.min(TRIAL_LABELS));
         let mut best: Option<(Sharpening, f64, Registry)> = None;
         let mut evaluations = 0;
+        // Spaces by shared directions differ in their landmarks only.
+        let mut shared: Option<Registry> = None;
         for steps in Sharpening::ALL {
             if self.settings.sharpening.is_some_and(|given| given != steps) {
                 continue;
             }
-            let space = Space::fit(self.dimension.unwrap_or(0), &tasks, &memories, steps);
-            let registry = self.registry.moved(space);
+            let registry = match &shared {
+                Some(known) => known.replaced(known.space().with_landmarks(&tasks, steps)),
+                None => {
+                    let space = Space::fit(self.dimension.unwrap_or(0), &tasks, &memories, steps);
+                    self.registry.moved(space)
+                }
+            };
+            if steps != Sharpening::Plain && shared.is_none() {
+                shared = Some(registry.clone());
+            }
             let found = self.search(&registry, frame, &few, TRIAL_EVALUATIONS)?;
             evaluations += found.evaluations;
             if best

@@ -16,6 +16,8 @@ pub(super) struct Frame {
     pub(super) level: f64,
     /// Scale of utilities, in units of those in [0, 1].
     pub(super) unit: f64,
+    /// What a memory is expected to cost.
+    member_cost: f64,
     /// The best utility there is to reach.
     pub(super) ceiling: Option<f64>,
     /// Time that the labels span.
@@ -65,21 +67,25 @@ impl Frame {
         let (first, last) = times.fold((f64::INFINITY, f64::NEG_INFINITY), |(first, last), time| {
             (first.min(time), last.max(time))
         });
+        let unit = if spread > 0.0 {
+            spread / TYPICAL_SPREAD
+        } else {
+            1.0
+        };
         Self {
             kind,
             level,
-            unit: if spread > 0.0 {
-                spread / TYPICAL_SPREAD
-            } else {
-                1.0
-            },
+            unit,
+            member_cost: settings.member_cost * unit,
             ceiling,
             span: if last > first { last - first } else { 1.0 },
         }
     }
 
     pub(super) fn kernel(&self, parameters: &Parameters) -> Kernel {
-        Kernel::new(self.kind, parameters, self.unit, self.span)
+        let mut kernel = Kernel::new(self.kind, parameters, self.unit, self.span);
+        kernel.member_cost = self.member_cost;
+        kernel
     }
 }
 

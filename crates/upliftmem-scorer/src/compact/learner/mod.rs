@@ -66,9 +66,11 @@ impl CompactLearner {
         if settings.refit_growth.is_nan() || settings.refit_growth <= 1.0 {
             return Err(invalid("refit_growth", "must be above 1"));
         }
-        let mut kernel = Kernel::new(settings.labels, &Parameters::centre(1.0), 1.0, 1.0);
+        if !(settings.member_cost.is_finite() && settings.member_cost >= 0.0) {
+            return Err(invalid("member_cost", "must be a number that is not below 0"));
+        }
         // Before the first fit the scale of utilities is unknown, and nothing is said about any set.
-        kernel.member_cost = 0.0;
+        let kernel = Kernel::new(settings.labels, &Parameters::centre(1.0), 1.0, 1.0);
         Ok(Self {
             settings,
             version: 0,

@@ -24,6 +24,9 @@ pub struct CompactSettings {
     pub sharpening: Option<Sharpening>,
     /// Growth of the number of labels that makes a refit worthwhile.
     pub refit_growth: f64,
+    /// What a memory of which nothing is known is expected to cost, for utilities in [0, 1]: it takes attention. Without
+    /// this, sets grow by memories whose predicted effect is a little above zero by chance.
+    pub member_cost: f64,
 }
 
 impl Default for CompactSettings {
@@ -37,6 +40,7 @@ impl Default for CompactSettings {
             evaluations_max: 24,
             sharpening: None,
             refit_growth: 1.25,
+            member_cost: 0.07,
         }
     }
 }

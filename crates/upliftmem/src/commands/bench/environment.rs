@@ -12,6 +12,7 @@ use serde_json::json;
 use upliftmem_agent::{Environment, serve_environment};
 use upliftmem_bench::{
     alfworld::{self, Alfworld, Split},
+    bigcodebench::{Benchmark, CodeEnvironment, PythonSandbox},
     webshop::{self, Shop, WebShop},
 };
 use upliftmem_core::Task;
@@ -30,6 +31,9 @@ pub(super) struct EnvironmentArguments {
     /// Actions after which an episode ends [default: 30 in ALFWorld, 15 in WebShop].
     #[arg(long, value_name = "N")]
     actions_max: Option<usize>,
+    /// BigCodeBench: the Python that runs programs.
+    #[arg(long, default_value = "python3", value_name = "PROGRAM")]
+    python: PathBuf,
     /// Lists the tasks as JSON Lines and serves nothing.
     #[arg(long)]
     tasks: bool,
@@ -41,6 +45,8 @@ enum Name {
     Alfworld,
     /// A shop: the converted catalogue, or the official `items_*.json` files.
     Webshop,
+    /// Programming tasks: the one action of an episode is an answer with a program, which is tested.
+    Bigcodebench,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -68,6 +74,19 @@ pub(super) fn environment(arguments: &EnvironmentArguments) -> Result<()> {
     match arguments.name {
         Name::Alfworld => {
             let mut environment = load_alfworld(arguments)?;
+            let tasks = environment.tasks();
+            run(&mut environment, tasks, arguments.tasks)
+        }
+        Name::Bigcodebench => {
+            if !arguments.split.is_empty() || arguments.actions_max.is_some() {
+                bail!(
+                    "--split and --actions-max are for the other environments: an episode has one action here"
+                );
+            }
+            let benchmark =
+                Benchmark::load(within(&arguments.data, "bigcodebench")).context("BigCodeBench's tasks")?;
+            let sandbox = PythonSandbox::new(&arguments.python)?;
+            let mut environment = CodeEnvironment::new(benchmark.tasks().iter().cloned(), sandbox);
             let tasks = environment.tasks();
             run(&mut environment, tasks, arguments.tasks)
         }

@@ -29,8 +29,8 @@ use crate::{
     output::{Output, Table},
 };
 
-/// How long a server is asked before it is measured.
-const WARM_UP: Duration = Duration::from_secs(3);
+/// Searches a second that a server is asked before it is measured.
+const WARM_UP_RATE: u64 = 50;
 /// How long the index over vectors may take to be built.
 const INDEX_PATIENCE: Duration = Duration::from_secs(600);
 
@@ -48,6 +48,10 @@ pub(super) struct ServeArguments {
     /// Seconds of each measurement.
     #[arg(long, default_value_t = 20)]
     seconds: u64,
+    /// Seconds that a server is asked, 50 times a second, before it is measured: the first searches read the index, make the
+    /// scorer, and meet most memories for the first time.
+    #[arg(long, default_value_t = 3, value_name = "SECONDS")]
+    warm_up: u64,
     /// Connections that are kept open.
     #[arg(long, default_value_t = 16)]
     connections: usize,
@@ -173,7 +177,8 @@ async fn measure(
         listen(&app, router(&app), listening, stop).await
     });
     let addresses = [address];
-    load(&addresses, arguments, 50, WARM_UP).await?;
+    // The first search begins the index.
+    load(&addresses, arguments, WARM_UP_RATE, Duration::from_secs(1)).await?;
     indexed(&context).await?;
     let measured = rates(&addresses, arguments, memories).await?;
     let _ = stop.send(());
@@ -198,8 +203,13 @@ async fn indexed(context: &Context) -> Result<()> {
 /// Measures servers at every rate that is asked for.
 async fn rates(addresses: &[String], arguments: &ServeArguments, memories: usize) -> Result<Vec<Measured>> {
     let mut measured = Vec::new();
-    // The first searches read the index and make the scorer; they are not what is measured.
-    load(addresses, arguments, 50, WARM_UP).await?;
+    load(
+        addresses,
+        arguments,
+        WARM_UP_RATE,
+        Duration::from_secs(arguments.warm_up),
+    )
+    .await?;
     for &rate in &arguments.rate {
         let (before, began) = (Resources::now(), Instant::now());
         let (mut times, failed) =
