@@ -388,6 +388,12 @@ async fn a_model_acts_in_the_native_worlds() {
             read.contains("You are an ALFWorld household robot agent"),
             "{read}"
         );
+        // Two worked examples, in the words of these games.
+        assert!(
+            read.matches("You are in the middle of a room").count() >= 2,
+            "{read}"
+        );
+        assert!(!read.contains(" in/on "), "{read}");
         "look".into()
     }));
     let acting = |model: &Arc<Script>| Acting {

@@ -238,7 +238,7 @@ fn an_exactly_redundant_probe_adds_exactly_zero() {
     let window = one_task(&[&[1.0, 0.5], &[1.0, 0.5], &[2.0, 1.0]], &[0.1, 0.1, 0.2], 0.0);
     let values = window.question().marginal_values(&[1]).unwrap();
     assert_eq!(values, [Some(0.0), None, Some(0.0)]);
-    for evaluation in [Evaluation::Sweep, Evaluation::Bounded] {
+    for evaluation in [Evaluation::Sweep, Evaluation::Bounded, Evaluation::Table] {
         let batch = select(&window, &settings(0.0, evaluation), 1);
         // Equal probes go by place; what is left is picked all the same, worth nothing.
         assert_eq!(
@@ -309,6 +309,12 @@ fn bounded_selection_makes_the_picks_of_a_full_sweep() {
             assert_eq!(
                 picks(&swept),
                 picks(&bounded),
+                "{recipe:?} at temperature {temperature}"
+            );
+            let tabulated = select(&window, &settings(temperature, Evaluation::Table), 17);
+            assert_eq!(
+                picks(&swept),
+                picks(&tabulated),
                 "{recipe:?} at temperature {temperature}"
             );
             for (swept, bounded) in swept.picks.iter().zip(&bounded.picks) {
@@ -382,6 +388,7 @@ fn draws_follow_the_softmax() {
     let draws = 20_000;
     for (temperature, evaluation) in [
         (0.3, Evaluation::Sweep),
+        (0.3, Evaluation::Table),
         (0.3, Evaluation::Bounded),
         (2.0, Evaluation::Bounded),
     ] {
@@ -573,7 +580,7 @@ fn each_pick_says_which_decisions_it_helps() {
 #[test]
 fn a_belief_that_is_certain_of_everything_values_every_probe_at_zero() {
     let window = one_task(&[&[], &[]], &[0.1, 0.2], 0.5);
-    for evaluation in [Evaluation::Bounded, Evaluation::Sweep] {
+    for evaluation in [Evaluation::Bounded, Evaluation::Sweep, Evaluation::Table] {
         let batch = select(&window, &settings(0.1, evaluation), 1);
         assert_eq!(batch.picks.len(), 2);
         assert!(batch.picks.iter().all(|pick| pick.marginal_value == 0.0));
@@ -592,7 +599,7 @@ fn windows_that_leave_nothing_to_do_are_no_error() {
         window.family = ComparisonFamily::new(&window.pool, []).unwrap();
         window
     };
-    for evaluation in [Evaluation::Sweep, Evaluation::Bounded] {
+    for evaluation in [Evaluation::Sweep, Evaluation::Bounded, Evaluation::Table] {
         for temperature in [0.0, 0.1] {
             assert!(
                 select(&empty, &settings(temperature, evaluation), 1)

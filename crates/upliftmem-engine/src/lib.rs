@@ -44,7 +44,7 @@ pub use rollouts::{OnSettled, Rollouts, Settled};
 pub use scorers::{CascadePlan, LmPlan, LmPlanSettings, RemotePlan, ScorerPlan};
 pub use scoring::{Believed, BelievingScorer, beam, sample, scorer_label, search};
 pub use seeds::Seeds;
-pub use serving::{active_scorer, labels_of};
+pub use serving::{active_scorer, labels_of, save_scorer};
 pub use settings::{
     EngineSettings, ExecutionSettings, Incumbent, ProbeSettings, RetrievalSettings, Strategy,
     TrainingSettings, UtilitySettings,

@@ -1,8 +1,9 @@
 //! The scorer that a scope's labels make, whoever gathered them.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, path::Path, sync::Arc};
 
 use upliftmem_core::{ReferenceId, TaskId};
+use upliftmem_scorer::checkpoint::Manifest;
 use upliftmem_store::{JournalEntry, Scope, Store};
 
 use crate::{
@@ -49,6 +50,30 @@ pub async fn active_scorer(
     plan: &ScorerPlan,
     labels: &[Labelled],
 ) -> Result<Arc<dyn BelievingScorer>> {
+    learned(store, scope, texts, plan, labels).await?.publish()
+}
+
+/// Writes the compact scorer that labels make to a directory that must not exist yet: a file of its own that other programs
+/// can be given, while the store stays what counts.
+pub async fn save_scorer(
+    store: &Arc<dyn Store>,
+    scope: &Scope,
+    texts: &Texts,
+    plan: &ScorerPlan,
+    labels: &[Labelled],
+    directory: &Path,
+) -> Result<Manifest> {
+    let mut learning = learned(store, scope, texts, plan, labels).await?;
+    learning.save(labels, texts.embedder().generation(), directory)
+}
+
+async fn learned(
+    store: &Arc<dyn Store>,
+    scope: &Scope,
+    texts: &Texts,
+    plan: &ScorerPlan,
+    labels: &[Labelled],
+) -> Result<Learning> {
     let adapter = match plan.lm() {
         Some(lm) => AdapterLog::default().current(lm, store.as_ref(), scope).await?,
         None => None,
@@ -63,7 +88,7 @@ pub async fn active_scorer(
         };
         learning.restore(labels, learned, &known)?;
     }
-    learning.publish()
+    Ok(learning)
 }
 
 /// The texts that labels speak of.

@@ -114,6 +114,11 @@ pub fn store_generation(generation: &Generation) -> EmbedderGeneration {
 }
 
 impl Texts {
+    /// The embedder.
+    pub fn embedder(&self) -> &Arc<dyn Embedder> {
+        &self.embedder
+    }
+
     /// The texts of a scope, as this embedder sees them.
     pub fn new(store: Arc<dyn Store>, scope: Scope, embedder: Arc<dyn Embedder>) -> Self {
         Self {

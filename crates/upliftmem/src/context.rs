@@ -20,10 +20,11 @@ use upliftmem_core::{Memory, Task};
 use upliftmem_engine::{
     BelievingScorer, CascadePlan, Error as EngineError, Labelled, Live, LiveSettings, LmPlan, LmPlanSettings,
     Pause, ReferencePolicy, RemotePlan, Retriever, Rollouts, ScorerPlan, Texts, Trainer, Writing,
-    active_scorer, labels_of,
+    active_scorer, labels_of, save_scorer,
 };
 use upliftmem_scorer::{
     ScorerVersion, TrainerSettings,
+    checkpoint::Manifest,
     embedder::{Embedder, HashEmbedder, HttpEmbedder, HttpSettings},
     lm::{Calibration, CascadeSettings, Device, LmBase, RemoteScorer, RemoteSettings},
     models::{ModelLibrary, open_directory},
@@ -224,6 +225,12 @@ impl Context {
     pub(crate) async fn scorer(&self) -> Result<Arc<dyn BelievingScorer>> {
         let (plan, labels) = (self.scorer_plan()?, self.labels().await?);
         Ok(active_scorer(&self.store, &self.scope, &self.texts, &plan, &labels).await?)
+    }
+
+    /// Writes the compact scorer to a directory.
+    pub(crate) async fn save_scorer(&self, directory: &Path) -> Result<Manifest> {
+        let (plan, labels) = (self.scorer_plan()?, self.labels().await?);
+        Ok(save_scorer(&self.store, &self.scope, &self.texts, &plan, &labels, directory).await?)
     }
 
     /// The scorer that the configuration names, and how it learns.

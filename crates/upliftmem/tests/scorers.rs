@@ -376,3 +376,40 @@ fn the_compact_scorer_and_the_network_score_given_sets() {
     );
     assert!(error.contains("nowhere"), "{error}");
 }
+
+#[test]
+fn an_exported_scorer_scores_as_the_store_does() {
+    let directory = with_world(20);
+    let place = directory.path();
+    let hash = ["--set", "embedder.kind=hash"];
+    trained(place);
+    let memories = succeeds(place, &["--json", "list", "memories", "--limit", "2"]);
+    let memories: Vec<Value> = memories.lines().map(json).collect();
+    let tasks = fs::read_to_string(place.join("tasks.jsonl")).unwrap();
+    let task = json(tasks.lines().next().unwrap());
+    let memories: Vec<Value> = (memories[0]["items"].as_array().cloned())
+        .unwrap_or(memories)
+        .iter()
+        .map(|memory| json!({"id": memory["id"], "text": memory["text"]}))
+        .collect();
+    let line = json!({"task": task, "memories": memories}).to_string();
+    fs::write(place.join("sets.jsonl"), line).unwrap();
+    let value = |more: &[&str]| {
+        let flags = [&["score", "--scorer", "compact", "sets.jsonl"], &hash[..], more].concat();
+        json(&succeeds(place, &flags))["value"].as_f64().unwrap()
+    };
+    let export = ["--json", "export", "scorer", "--out", "scorer"];
+    let written = json(&succeeds(place, &[&export[..], &hash[..]].concat()));
+    assert!(written["scorer_version"].as_u64().unwrap() > 0);
+    assert!(place.join("scorer/manifest.json").exists());
+    assert_eq!(
+        value(&[]).to_bits(),
+        value(&["--model", "scorer"]).to_bits(),
+        "the checkpoint is another scorer than the store's"
+    );
+    // What is there is never overwritten, and a place must be named.
+    let error = fails(place, 1, &[&export[..], &hash[..]].concat());
+    assert!(error.contains("scorer"), "{error}");
+    let error = fails(place, 1, &["export", "scorer"]);
+    assert!(error.contains("--out"), "{error}");
+}

@@ -3,7 +3,7 @@
 //!
 //! Options: `seeds=0..10`, `budgets=300,700,1900`, `strategies=evsi,random` (how labels beyond the first 300 are chosen),
 //! `rows=hash,told,baselines` or `rows=all`, `potion=DIRECTORY` (a model2vec directory, for the row `potion`), `losses`
-//! (where the rest of the best sets' gain went), `out=FILE` (every world that is done goes there at once; the same command again goes on).
+//! (where the rest of the best sets' gain went), `member_cost=0.07` (what a memory is expected to cost), `out=FILE` (every world that is done goes there at once; the same command again goes on).
 //!
 //! Prints, for each learner and number of labels, the share of the best set's gain over no memory that is reached on
 //! unseen tasks, with the 95 % interval over seeds (each seed's mean over its worlds is one observation), and how far strategies are
@@ -115,6 +115,7 @@ impl Asked {
     fn parse(arguments: impl Iterator<Item = String>) -> Result<Self, Box<dyn Error>> {
         let (mut seeds, mut budgets, mut losses) = (0..2, BUDGETS.to_vec(), false);
         let mut strategies = vec![Strategy::Evsi];
+        let mut settings = CompactSettings::default();
         let (mut rows, mut kinds, mut potion, mut out) = (String::from("hash"), Vec::new(), None, None);
         for argument in arguments {
             match argument.split_once('=') {
@@ -128,6 +129,7 @@ impl Asked {
                 Some(("strategies", list)) => {
                     strategies = list.split(',').map(str::parse).collect::<Result<_, _>>()?;
                 }
+                Some(("member_cost", cost)) => settings.member_cost = cost.parse()?,
                 Some(("out", path)) => out = Some(PathBuf::from(path)),
                 Some(("rows", list)) => rows = list.to_owned(),
                 Some(("potion", directory)) => potion = Some(directory.to_owned()),
@@ -142,7 +144,7 @@ impl Asked {
         let mut plan = Plan {
             compact: Vec::new(),
             strategies,
-            settings: CompactSettings::default(),
+            settings,
             baselines: false,
             budgets,
         };

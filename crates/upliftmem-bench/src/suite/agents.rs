@@ -2,6 +2,7 @@
 //! stands in for it.
 
 use std::{
+    collections::BTreeMap,
     fs, io,
     path::PathBuf,
     sync::{Arc, Mutex, PoisonError},
@@ -117,11 +118,12 @@ impl Actor {
         }
     }
 
-    /// Whoever is to act, wherever.
+    /// Whoever is to act, wherever; a model is shown the examples of the task's kind.
     pub(super) fn new(
         role: Role,
         native: impl Environment + Clone + Sync + 'static,
         acting: Acting,
+        examples: BTreeMap<String, String>,
     ) -> io::Result<Self> {
         let at_once = match &acting.model {
             Some(agent) => agent.concurrency.max(1),
@@ -150,6 +152,7 @@ impl Actor {
         };
         let settings = ActSettings {
             style: role.style,
+            examples,
             steps_max: role.actions_max,
             sampling: agent.sampling.clone(),
             concurrency: at_once,

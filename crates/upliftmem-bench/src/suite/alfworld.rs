@@ -1,5 +1,6 @@
 //! ALFWorld as a suite: the paper's partition, the scripted player, lessons of plays.
 
+mod examples;
 mod lessons;
 
 use std::{
@@ -44,6 +45,8 @@ const ROLE: Role = Role {
 pub struct AlfworldSuite {
     environment: Alfworld,
     actor: Actor,
+    /// What a model is shown, by kind of task.
+    examples: BTreeMap<String, String>,
     partition: Partition,
 }
 
@@ -133,6 +136,7 @@ impl AlfworldSuite {
         Ok(Self {
             actor: Actor::scripted(ROLE, environment.clone()),
             environment,
+            examples: examples::read(collection)?,
             partition,
         })
     }
@@ -142,7 +146,8 @@ impl AlfworldSuite {
     /// # Errors
     /// What a model does can not be kept.
     pub fn acted_by(mut self, acting: Acting) -> std::io::Result<Self> {
-        self.actor = Actor::new(ROLE, self.environment.clone(), acting)?;
+        let examples = self.examples.clone();
+        self.actor = Actor::new(ROLE, self.environment.clone(), acting, examples)?;
         Ok(self)
     }
 }
@@ -166,10 +171,14 @@ fn task_of(name: &str, game: &Game) -> Task {
         .collect();
     kinds.sort_unstable();
     kinds.dedup();
-    Task::new(
+    let mut task = Task::new(
         name,
         format!("{} In the room: {}.", game.task(), kinds.join(", ")),
-    )
+    );
+    if let Some(kind) = examples::kind_of(name) {
+        task.metadata.insert("task_type".into(), kind.into());
+    }
+    task
 }
 
 impl Suite for AlfworldSuite {

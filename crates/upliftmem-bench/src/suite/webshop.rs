@@ -2,7 +2,7 @@
 
 mod lessons;
 
-use std::{path::Path, sync::Arc};
+use std::{collections::BTreeMap, path::Path, sync::Arc};
 
 use rand::{SeedableRng, seq::SliceRandom};
 use rand_chacha::ChaCha8Rng;
@@ -102,7 +102,7 @@ impl WebshopSuite {
     /// # Errors
     /// What a model does can not be kept.
     pub fn acted_by(mut self, acting: Acting) -> std::io::Result<Self> {
-        self.actor = Actor::new(ROLE, self.environment.clone(), acting)?;
+        self.actor = Actor::new(ROLE, self.environment.clone(), acting, BTreeMap::new())?;
         Ok(self)
     }
 }

@@ -20,6 +20,7 @@ use super::{
     kernel::{inner_product, refresh_lines, single_squares, squared_contrasts},
     problem::Problem,
     state::State,
+    table::Table,
 };
 
 /// Columns that are multiplied at a time: small enough for the cache and for little rounding, large enough for the
@@ -73,9 +74,20 @@ impl Bound {
     }
 
     /// Makes the lines for the current state and returns the bound of every probe; scheduled ones have none.
-    pub(crate) fn refresh(&mut self, problem: &Problem<'_>, state: &State) -> Vec<f64> {
+    pub(crate) fn refresh(
+        &mut self,
+        problem: &Problem<'_>,
+        state: &State,
+        table: Option<&Table>,
+    ) -> Vec<f64> {
         self.refresh_lines(problem, state);
-        let (root, negligible) = self.root(problem, state);
+        let (mut bounds, negligible) = if let Some(table) = table {
+            (table.lines(problem, state, &self.slopes), 0.0)
+        } else {
+            let (root, negligible) = self.root(problem, state);
+            self.rows.refresh(problem, state);
+            (self.rows.quadratic_forms(problem, &root), negligible)
+        };
         let intercepts = self.intercepts.iter().sum::<f64>() + negligible;
         let differences = DIFFERENCES * state.batch_value();
         let products: f64 = self
@@ -84,8 +96,6 @@ impl Bound {
             .zip(&problem.prior_variance)
             .map(|(slope, prior)| slope * prior)
             .sum();
-        self.rows.refresh(problem, state);
-        let mut bounds = self.rows.quadratic_forms(problem, &root);
         bounds
             .par_iter_mut()
             .enumerate()
@@ -108,7 +118,17 @@ impl Bound {
     }
 
     /// Learns what is typical from the probes that are worth looking at.
-    pub(crate) fn learn_typical(&mut self, problem: &Problem<'_>, state: &State, probes: &[usize]) {
+    pub(crate) fn learn_typical(
+        &mut self,
+        problem: &Problem<'_>,
+        state: &State,
+        table: Option<&Table>,
+        probes: &[usize],
+    ) {
+        if let Some(table) = table {
+            table.typical(problem, state, probes, &mut self.typical);
+            return;
+        }
         let width = problem.belief.width();
         let mut directions: Vec<f64> = probes
             .par_chunks(CHUNK)

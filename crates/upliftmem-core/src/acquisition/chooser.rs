@@ -16,6 +16,7 @@ use super::{
     problem::Problem,
     sampling::Samples,
     state::State,
+    table::Table,
 };
 
 /// Probes whose own task is evaluated before the first whole evaluation.
@@ -64,6 +65,8 @@ pub(crate) struct Round<'r> {
     problem: &'r Problem<'r>,
     state: &'r State,
     bound: &'r Bound,
+    /// Covariances of all pairs, if they are kept: whole evaluations are cheap then, and nothing comes before them.
+    table: Option<&'r Table>,
     /// Upper bound on each probe's marginal value.
     bounds: Vec<f64>,
     /// Whether the comparisons of the probe's own task, or all, are in the bound as they are.
@@ -82,12 +85,14 @@ impl<'r> Round<'r> {
         problem: &'r Problem<'r>,
         state: &'r State,
         bound: &'r Bound,
+        table: Option<&'r Table>,
         bounds: Vec<f64>,
     ) -> Self {
         let mut round = Self {
             problem,
             state,
             bound,
+            table,
             own: vec![false; bounds.len()],
             exact: vec![f64::NAN; bounds.len()],
             known: Vec::new(),
@@ -112,7 +117,7 @@ impl<'r> Round<'r> {
     /// The probe of the largest key among those not scheduled; ties go to the smaller probe.
     pub(crate) fn choose(&mut self, key: impl Fn(usize, f64) -> f64 + Sync) -> Option<Choice> {
         let front = self.front(&key);
-        if self.samples.is_empty() {
+        if self.samples.is_empty() && self.table.is_none() {
             self.evaluate_and_rank(front);
         } else {
             self.evaluate(&front);
@@ -126,14 +131,16 @@ impl<'r> Round<'r> {
                 .filter(|&probe| self.exact[probe].is_nan() && !self.state.scheduled[probe])
                 .filter(|&probe| hopeful(&self.bounds, probe))
                 .collect();
-            self.sample(&mut pending, 0..SAMPLED_EARLY, |bounds, probe| {
-                hopeful(bounds, probe)
-            });
-            self.evaluate_own(&pending);
-            pending.retain(|&probe| hopeful(&self.bounds, probe));
-            self.sample(&mut pending, SAMPLED_EARLY..usize::MAX, |bounds, probe| {
-                hopeful(bounds, probe)
-            });
+            if self.table.is_none() {
+                self.sample(&mut pending, 0..SAMPLED_EARLY, |bounds, probe| {
+                    hopeful(bounds, probe)
+                });
+                self.evaluate_own(&pending);
+                pending.retain(|&probe| hopeful(&self.bounds, probe));
+                self.sample(&mut pending, SAMPLED_EARLY..usize::MAX, |bounds, probe| {
+                    hopeful(bounds, probe)
+                });
+            }
             if pending.is_empty() {
                 return best;
             }
@@ -192,7 +199,9 @@ impl<'r> Round<'r> {
             keyed.truncate(FRONT);
         }
         let mut front: Vec<usize> = keyed.into_iter().map(|(_, probe)| probe).collect();
-        self.evaluate_own(&front);
+        if self.table.is_none() {
+            self.evaluate_own(&front);
+        }
         self.sort_by_key(&mut front, key);
         let mut tasks = std::collections::BTreeSet::new();
         front.retain(|&probe| tasks.insert(self.problem.task_of[probe]));
@@ -319,12 +328,13 @@ impl<'r> Round<'r> {
     /// Evaluates probes on every comparison.
     fn evaluate(&mut self, probes: &[usize]) {
         self.work.whole += probes.len() as u64;
-        let (directions, inverses) = self.directions(probes);
-        for (&probe, value) in
-            probes
-                .iter()
-                .zip(marginal_values(self.problem, self.state, &directions, &inverses))
-        {
+        let values = if let Some(table) = self.table {
+            table.values(self.problem, self.state, probes)
+        } else {
+            let (directions, inverses) = self.directions(probes);
+            marginal_values(self.problem, self.state, &directions, &inverses)
+        };
+        for (&probe, value) in probes.iter().zip(values) {
             self.settle(probe, value);
         }
     }

@@ -107,6 +107,77 @@ fn block_gain(block: Block<'_>, dots: &[f64], inverse_variance: f64) -> f64 {
     total(sums)
 }
 
+/// The gain of all blocks, in order, for one probe; `dots` are its covariances with the values of all probes, those of block
+/// after block, a zero after each.
+#[pulp::with_simd(all_gains = pulp::Arch::new())]
+#[inline(always)]
+pub(crate) fn all_gains_simd<'a, S: Simd>(
+    _simd: S,
+    blocks: &'a [(usize, Block<'a>)],
+    dots: &'a [f64],
+    inverse_variance: f64,
+) -> f64 {
+    let mut sum = 0.0;
+    for &(first, block) in blocks {
+        sum += block_gain(block, &dots[first..], inverse_variance);
+    }
+    sum
+}
+
+/// The upper lines of all blocks for one probe, summed, without their intercepts.
+#[pulp::with_simd(all_lines = pulp::Arch::new())]
+#[inline(always)]
+pub(crate) fn all_lines_simd<'a, S: Simd>(
+    _simd: S,
+    blocks: &'a [(usize, Block<'a>)],
+    slopes: &'a [f64],
+    dots: &'a [f64],
+) -> f64 {
+    let mut sums = [0.0; LANES];
+    let mut slopes = slopes.as_chunks::<LANES>().0.iter();
+    for &(first, block) in blocks {
+        let dots = &dots[first..];
+        for (sides, slopes) in block.sides.as_chunks().0.iter().zip(slopes.by_ref()) {
+            let contrasts = contrasts(sides, dots);
+            for lane in 0..LANES {
+                sums[lane] = (slopes[lane] * contrasts[lane]).mul_add(contrasts[lane], sums[lane]);
+            }
+        }
+    }
+    total(sums)
+}
+
+/// Adds a multiple of the squared contrasts of all blocks for one probe to `out`.
+#[pulp::with_simd(add_squares = pulp::Arch::new())]
+#[inline(always)]
+pub(crate) fn add_squares_simd<'a, S: Simd>(
+    _simd: S,
+    blocks: &'a [(usize, Block<'a>)],
+    dots: &'a [f64],
+    factor: f64,
+    out: &'a mut [f64],
+) {
+    let mut out = out.as_chunks_mut::<LANES>().0.iter_mut();
+    for &(first, block) in blocks {
+        let dots = &dots[first..];
+        for (sides, out) in block.sides.as_chunks().0.iter().zip(out.by_ref()) {
+            let contrasts = contrasts(sides, dots);
+            for lane in 0..LANES {
+                out[lane] = (factor * contrasts[lane]).mul_add(contrasts[lane], out[lane]);
+            }
+        }
+    }
+}
+
+/// Takes a multiple of one vector off another.
+#[pulp::with_simd(take_off = pulp::Arch::new())]
+#[inline(always)]
+pub(crate) fn take_off_simd<'a, S: Simd>(_simd: S, from: &'a mut [f64], factor: f64, vector: &'a [f64]) {
+    for (from, &value) in from.iter_mut().zip(vector) {
+        *from = (-factor).mul_add(value, *from);
+    }
+}
+
 /// Inner product of two padded vectors.
 #[pulp::with_simd(inner_product = pulp::Arch::new())]
 #[inline(always)]

@@ -14,6 +14,7 @@ mod problem;
 mod sampling;
 mod select;
 mod state;
+mod table;
 #[cfg(test)]
 mod tests;
 

@@ -11,6 +11,7 @@ use super::{
     kernel::inner_product,
     problem::{PADDING, Problem},
     state::State,
+    table::Table,
 };
 use crate::{
     ComparisonFamily, ProbePool,
@@ -23,8 +24,8 @@ const TYPICAL_EVERY: usize = 10;
 /// Probes that say what is typical: so many at most, and such a share of the pool.
 const TYPICAL_PROBES: usize = 1_500;
 const TYPICAL_SHARE: usize = 8;
-/// Windows of so few pairs of probe and comparison are swept: bounds would cost more than they save.
-const SWEPT_PAIRS_MAX: usize = 40_000;
+/// Windows of so few probes keep all their covariances: bounds would cost more than they save.
+const TABLE_PROBES_MAX: usize = 2_000;
 
 /// What a batch is to be selected from.
 #[derive(Debug, Clone, Copy)]
@@ -56,14 +57,16 @@ pub enum ProbeStrategy {
     Thompson,
 }
 
-/// How marginal values are found. Both give the same picks.
+/// How marginal values are found. All give the same picks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Evaluation {
-    /// Sweep small windows, bound large ones.
+    /// With a table for small windows, without for large ones.
     Auto,
     /// Evaluate only probes whose upper bound is within reach of the best.
     Bounded,
+    /// The same with the covariances of all labels with all values kept in a table.
+    Table,
     /// Evaluate every comparison for every probe at every step.
     Sweep,
 }
@@ -175,6 +178,7 @@ pub fn select_probes(
     let mut selection = Selection {
         state: State::new(&problem),
         bound: Bound::new(&problem),
+        table: None,
         promising: Vec::new(),
         deviations: question.checked_deviations()?,
         problem: &problem,
@@ -182,11 +186,17 @@ pub fn select_probes(
         seed: rng.next_u64(),
         work: SelectionWork::default(),
     };
+    if selection.tabulated() {
+        selection.table = Some(Table::new(&problem, &selection.state));
+    }
     let mut picks = Vec::new();
     for step in 0..settings.probe_budget.min(question.pool.len()) {
         let Some(drawn) = selection.draw(step) else { break };
         picks.push(selection.record(drawn));
-        selection.state.schedule(&problem, drawn.probe);
+        let direction = selection.state.schedule(&problem, drawn.probe);
+        if let Some(table) = &mut selection.table {
+            table.follow(&problem, &selection.state, drawn.probe, &direction);
+        }
     }
     Ok(ProbeBatch {
         picks,
@@ -270,6 +280,7 @@ struct Selection<'s> {
     settings: &'s AcquisitionSettings,
     state: State,
     bound: Bound,
+    table: Option<Table>,
     /// Probes of the largest bounds at the last step.
     promising: Vec<usize>,
     deviations: Vec<f64>,
@@ -280,7 +291,7 @@ struct Selection<'s> {
 impl Selection<'_> {
     fn draw(&mut self, step: usize) -> Option<Drawn> {
         match self.settings.strategy {
-            ProbeStrategy::Evsi if self.swept() => {
+            ProbeStrategy::Evsi if self.settings.evaluation == Evaluation::Sweep => {
                 let scores = sweep(self.problem, &self.state);
                 self.work.probes_evaluated += scores.len() as u64;
                 self.draw_from(step, &scores)
@@ -296,12 +307,16 @@ impl Selection<'_> {
         }
     }
 
-    fn swept(&self) -> bool {
-        match self.settings.evaluation {
-            Evaluation::Auto => self.problem.belief.len() * self.problem.margins.len() <= SWEPT_PAIRS_MAX,
-            Evaluation::Bounded => false,
-            Evaluation::Sweep => true,
-        }
+    fn tabulated(&self) -> bool {
+        let probes = self.problem.belief.len();
+        let small = probes <= TABLE_PROBES_MAX;
+        self.settings.strategy == ProbeStrategy::Evsi
+            && probes > 0
+            && match self.settings.evaluation {
+                Evaluation::Auto => small,
+                Evaluation::Table => true,
+                Evaluation::Bounded | Evaluation::Sweep => false,
+            }
     }
 
     /// Scores of probes that are not scheduled; the others have none.
@@ -372,12 +387,12 @@ impl Selection<'_> {
     fn learn_typical(&mut self, step: usize) {
         for _ in 0..if step == 0 { 2 } else { 1 } {
             if step == 0 {
-                let bounds = self.bound.refresh(self.problem, &self.state);
+                let bounds = self.bound.refresh(self.problem, &self.state, self.table.as_ref());
                 self.promising = largest(&bounds, typical_probes(bounds.len()));
             }
             self.promising.retain(|&probe| !self.state.scheduled[probe]);
             self.bound
-                .learn_typical(self.problem, &self.state, &self.promising);
+                .learn_typical(self.problem, &self.state, self.table.as_ref(), &self.promising);
         }
     }
 
@@ -385,9 +400,10 @@ impl Selection<'_> {
         if step < TYPICAL_EVERY || step.is_multiple_of(TYPICAL_EVERY) {
             self.learn_typical(step);
         }
-        let bounds = self.bound.refresh(self.problem, &self.state);
+        let table = self.table.as_ref();
+        let bounds = self.bound.refresh(self.problem, &self.state, table);
         self.promising = largest(&bounds, typical_probes(bounds.len()));
-        let mut round = Round::new(self.problem, &self.state, &self.bound, bounds);
+        let mut round = Round::new(self.problem, &self.state, &self.bound, table, bounds);
         let greedy = round.choose(|_, value| value)?;
         let temperature = self.temperature(greedy.value);
         let choice = match temperature {

@@ -164,8 +164,9 @@ impl State {
         gains
     }
 
-    /// Schedules a probe: every later question is asked as if its label were known.
-    pub(crate) fn schedule(&mut self, problem: &Problem<'_>, probe: usize) {
+    /// Schedules a probe: every later question is asked as if its label were known. Returns the direction, of unit variance,
+    /// in which the label moves the latent vector.
+    pub(crate) fn schedule(&mut self, problem: &Problem<'_>, probe: usize) -> Vec<f64> {
         let width = problem.belief.width();
         let task = problem.task_of[probe] as usize;
         self.scheduled[probe] = true;
@@ -185,6 +186,7 @@ impl State {
         }
         self.learn_reference(problem, probe, task);
         self.refresh_label_variances(problem, task);
+        direction
     }
 
     /// Moves resolved variances and label variances by one rank.

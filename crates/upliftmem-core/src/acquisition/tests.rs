@@ -7,6 +7,7 @@ use super::{
     chooser::{Round, sweep},
     problem::Problem,
     state::State,
+    table::Table,
 };
 
 #[path = "../../tests/synthetic/mod.rs"]
@@ -15,20 +16,38 @@ mod synthetic;
 use synthetic::{Recipe, Window, window};
 
 /// Walks a window greedily; at each step every bound must cover its value and the bounded choice must be the
-/// sweep's.
+/// sweep's, with covariances in a table and without.
 fn check_bounds(recipe: Recipe, steps: usize) {
+    check_bounds_with(recipe, steps, false);
+    check_bounds_with(recipe, steps, true);
+}
+
+fn check_bounds_with(recipe: Recipe, steps: usize, tabulated: bool) {
     let Window { pool, family, belief } = window(recipe);
     let problem = Problem::new(&pool, &family, &belief).unwrap();
     let mut state = State::new(&problem);
     let mut bound = Bound::new(&problem);
+    let mut kept = tabulated.then(|| Table::new(&problem, &state));
     for step in 0..steps.min(pool.len()) {
-        let mut bounds = bound.refresh(&problem, &state);
+        let table = kept.as_ref();
+        let mut bounds = bound.refresh(&problem, &state, table);
         if step % 3 == 0 {
             let live: Vec<usize> = (0..pool.len()).filter(|&probe| !state.scheduled[probe]).collect();
-            bound.learn_typical(&problem, &state, &live);
-            bounds = bound.refresh(&problem, &state);
+            bound.learn_typical(&problem, &state, table, &live);
+            bounds = bound.refresh(&problem, &state, table);
         }
-        let values = sweep(&problem, &state);
+        let values = match table {
+            // Without a second look at the latent vector, the last bits are others.
+            Some(table) => {
+                let all: Vec<usize> = (0..pool.len()).collect();
+                let values = table.values(&problem, &state, &all);
+                for (value, exact) in values.iter().zip(sweep(&problem, &state)) {
+                    assert!(exact == f64::NEG_INFINITY || (value - exact).abs() < 1e-9 * exact.max(1e-3));
+                }
+                values
+            }
+            None => sweep(&problem, &state),
+        };
         for (probe, (&bound, &value)) in bounds.iter().zip(&values).enumerate() {
             if !state.scheduled[probe] {
                 assert!(
@@ -37,7 +56,7 @@ fn check_bounds(recipe: Recipe, steps: usize) {
                 );
             }
         }
-        let mut round = Round::new(&problem, &state, &bound, bounds);
+        let mut round = Round::new(&problem, &state, &bound, table, bounds);
         let choice = round.choose(|_, value| value).unwrap();
         let best = (0..pool.len())
             .filter(|&probe| !state.scheduled[probe])
@@ -48,7 +67,10 @@ fn check_bounds(recipe: Recipe, steps: usize) {
             (best, values[best]),
             "{recipe:?}, step {step}"
         );
-        state.schedule(&problem, choice.probe);
+        let direction = state.schedule(&problem, choice.probe);
+        if let Some(table) = &mut kept {
+            table.follow(&problem, &state, choice.probe, &direction);
+        }
     }
 }
 

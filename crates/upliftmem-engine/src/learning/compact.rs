@@ -1,10 +1,12 @@
 //! The compact scorer, kept in step with labels.
 
-use std::sync::Arc;
+use std::{path::Path, sync::Arc};
 
 use sha2::{Digest, Sha256};
 use upliftmem_scorer::{
     CompactLearner, CompactSettings, FitReport, Label, LabelKind, Parameter, ScorerVersion,
+    checkpoint::{Manifest, Provenance},
+    embedder::Generation,
 };
 
 use super::LearningTexts;
@@ -77,6 +79,30 @@ impl CompactLearning {
 
     pub(super) fn publish(&mut self, version: u64) -> Arc<dyn BelievingScorer> {
         self.learner.publish().numbered(ScorerVersion(version))
+    }
+
+    pub(super) fn save(
+        &mut self,
+        version: u64,
+        embedder: &Generation,
+        data: Option<String>,
+        directory: &Path,
+    ) -> Result<Manifest> {
+        self.publish(version);
+        let metrics = self.fit.as_ref().map(|fit| {
+            serde_json::json!({
+                "labels": fit.labels,
+                "log_evidence": fit.log_evidence,
+                "evaluations": fit.evaluations,
+                "sharpening": fit.sharpening,
+            })
+        });
+        let provenance = Provenance {
+            embedder: Some(embedder.clone()),
+            data,
+            metrics: metrics.unwrap_or_default(),
+        };
+        Ok(self.learner.save(directory, &provenance)?)
     }
 
     pub(super) fn hash_into(&self, hash: &mut Sha256) {

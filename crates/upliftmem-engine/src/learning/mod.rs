@@ -6,12 +6,16 @@
 mod adapter;
 mod compact;
 
-use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
-use upliftmem_core::{MemoryId, MemorySet, RetrievalPath, TaskId};
-use upliftmem_scorer::{Label, lm::Cascade, lm::distilled};
+use upliftmem_core::{InvalidInput, MemoryId, MemorySet, RetrievalPath, TaskId};
+use upliftmem_scorer::{Label, checkpoint::Manifest, embedder::Generation, lm::Cascade, lm::distilled};
 
 use self::{adapter::AdapterLearning, compact::CompactLearning};
 use crate::{
@@ -236,6 +240,24 @@ impl Learning {
             hash.update(&open.digest);
         }
         hexadecimal(&hash.finalize())
+    }
+
+    /// Writes the compact scorer as it stands, and what it was made of.
+    pub(crate) fn save(
+        &mut self,
+        labels: &[Labelled],
+        embedder: &Generation,
+        directory: &Path,
+    ) -> Result<Manifest> {
+        let data = Some(self.digest(labels));
+        let version = self.learned.version;
+        let Some(compact) = &mut self.compact else {
+            return Err(Error::Invalid(InvalidInput::new(
+                "scorer.kind",
+                "only the compact scorer is made of the store's labels; adapters are directories already",
+            )));
+        };
+        compact.save(version, embedder, data, directory)
     }
 
     /// The name under which its versions are recorded.

@@ -32,12 +32,16 @@ struct Square {
 impl Square {
     fn new(points: &[u32], similarity: impl Fn(u32, u32) -> f64 + Sync) -> Self {
         let side = points.len();
-        let cells = points
-            .par_iter()
-            .flat_map_iter(|&a| points.iter().map(move |&b| (a, b)))
-            .map(|(a, b)| similarity(a, b))
-            .collect();
+        let mut cells = vec![0.0; side * side];
+        fill(&mut cells, side, |a, b| similarity(points[a], points[b]));
         Self { side, cells }
+    }
+
+    /// The same of every number.
+    fn mapped<T: Copy + Default + Send + Sync>(&self, of: impl Fn(f64) -> T + Sync) -> Vec<T> {
+        let mut cells = vec![T::default(); self.cells.len()];
+        fill(&mut cells, self.side, |a, b| of(self.cells[a * self.side + b]));
+        cells
     }
 
     fn at(&self, a: u32, b: u32) -> f64 {
@@ -45,11 +49,38 @@ impl Square {
     }
 }
 
-/// Likeness with the text kernel evaluated once for every pair of memories.
+/// Fills a symmetric table, evaluating every pair once.
+fn fill<T: Copy + Send>(cells: &mut [T], side: usize, of: impl Fn(usize, usize) -> T + Sync) {
+    cells
+        .par_chunks_mut(side.max(1))
+        .enumerate()
+        .with_min_len(8)
+        .for_each(|(a, row)| {
+            for (b, cell) in row[..=a].iter_mut().enumerate() {
+                *cell = of(a, b);
+            }
+        });
+    for a in 1..side {
+        let (above, row) = cells.split_at_mut(a * side);
+        for (b, &cell) in row[..a].iter().enumerate() {
+            above[b * side + a] = cell;
+        }
+    }
+}
+
+/// Likeness with all that a kernel says of a pair of tasks or memories evaluated once for every pair.
 struct Tabulated<'a> {
     tasks: &'a Square,
+    /// Shared base and fading of every pair of tasks.
+    carried: Vec<(f64, f64)>,
     side: usize,
     texts: Vec<(f64, f64)>,
+}
+
+impl Tabulated<'_> {
+    fn carried(&self, a: u32, b: u32) -> (f64, f64) {
+        self.carried[a as usize * self.tasks.side + b as usize]
+    }
 }
 
 impl Likeness for Tabulated<'_> {
@@ -59,6 +90,14 @@ impl Likeness for Tabulated<'_> {
 
     fn memories(&self, a: u32, b: u32) -> (f64, f64) {
         self.texts[a as usize * self.side + b as usize]
+    }
+
+    fn near_base(&self, _: &Kernel, a: u32, b: u32) -> f64 {
+        self.carried(a, b).0
+    }
+
+    fn fade(&self, _: &Kernel, a: u32, b: u32) -> f64 {
+        self.carried(a, b).1
     }
 }
 
@@ -117,13 +156,13 @@ impl Problem {
     fn tabulate(&self, kernel: &Kernel) -> Tabulated<'_> {
         Tabulated {
             tasks: &self.tasks,
+            carried: self
+                .tasks
+                .mapped(|similarity| (kernel.near_base(similarity), kernel.fade(similarity))),
             side: self.memories.side,
             texts: self
                 .memories
-                .cells
-                .par_iter()
-                .map(|&similarity| kernel.text_covariance(similarity))
-                .collect(),
+                .mapped(|similarity| kernel.text_covariance(similarity)),
         }
     }
 

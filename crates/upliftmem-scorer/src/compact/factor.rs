@@ -129,17 +129,22 @@ impl Factor {
         }
     }
 
-    /// Solves L X = B in place for many right-hand sides.
-    pub(crate) fn forward_many(&self, mut b: MatMut<'_, f64>) {
-        for block in &self.blocks {
+    /// The largest number of rows up to `rows` that is one of whole blocks.
+    pub(crate) fn whole_blocks(rows: usize) -> usize {
+        rows / BLOCK * BLOCK
+    }
+
+    /// Solves L X = B in place for many right-hand sides whose first rows, `zeros` in whole blocks, are zero and not given.
+    pub(crate) fn forward_many(&self, mut b: MatMut<'_, f64>, zeros: usize) {
+        for block in &self.blocks[zeros / BLOCK..] {
             let rows = block.rows();
             let view = block.view();
-            let (done, rest) = b.rb_mut().split_at_row_mut(block.start);
+            let (done, rest) = b.rb_mut().split_at_row_mut(block.start - zeros);
             let mut own = rest.subrows_mut(0, rows);
             matmul(
                 own.rb_mut(),
                 Accum::Add,
-                view.subcols(0, block.start),
+                view.subcols(zeros, block.start - zeros),
                 done.rb(),
                 -1.0,
                 Par::Seq,
@@ -227,7 +232,15 @@ mod tests {
             .collect();
         let mut many = Mat::from_fn(130, 3, |i, _| b[i]);
         factor.forward(&mut b);
-        factor.forward_many(many.as_mut());
+        factor.forward_many(many.as_mut(), 0);
+        let mut late = Mat::from_fn(66, 2, |i, j| (i + j) as f64);
+        let mut padded = Mat::from_fn(130, 2, |i, j| if i < 64 { 0.0 } else { late[(i - 64, j)] });
+        factor.forward_many(padded.as_mut(), 0);
+        factor.forward_many(late.as_mut(), 64);
+        for i in 0..130 {
+            let expected = if i < 64 { 0.0 } else { late[(i - 64, 1)] };
+            assert!((padded[(i, 1)] - expected).abs() < 1e-9);
+        }
         for i in 0..130 {
             assert!((many[(i, 2)] - b[i]).abs() < 1e-9);
         }

@@ -136,7 +136,7 @@ impl Seen {
             .par_chunks(64)
             .map(|rows| {
                 let (posterior, kernel) = (&scorer.posterior, &scorer.kernel);
-                let mut cross = Mat::zeros(posterior.rows.len(), rows.len());
+                let mut cross = Mat::zeros(posterior.speaking().len(), rows.len());
                 let mut j = 0;
                 for of_task in rows.chunk_by(|a, b| a.0 == b.0) {
                     let (task, first) = &of_task[0];

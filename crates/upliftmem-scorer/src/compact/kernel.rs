@@ -72,6 +72,14 @@ pub(crate) trait Likeness {
     fn tasks(&self, a: u32, b: u32) -> f64;
     /// The text kernel of two memories and its derivative in the logarithm of the text scale.
     fn memories(&self, a: u32, b: u32) -> (f64, f64);
+    /// [`Kernel::near_base`] of two tasks.
+    fn near_base(&self, kernel: &Kernel, a: u32, b: u32) -> f64 {
+        kernel.near_base(self.tasks(a, b))
+    }
+    /// [`Kernel::fade`] of two tasks.
+    fn fade(&self, kernel: &Kernel, a: u32, b: u32) -> f64 {
+        kernel.fade(self.tasks(a, b))
+    }
 }
 
 /// How far effects carry from one row to another.
@@ -133,9 +141,16 @@ impl Kernel {
 
     /// The part of base and task that two tasks share.
     pub(crate) fn base_covariance(&self, similarity: f64, same: bool) -> f64 {
-        self.level
-            + self.base * ((similarity - 1.0) / self.base_scale).exp()
-            + if same { self.task } else { 0.0 }
+        self.shared_base(self.near_base(similarity), same)
+    }
+
+    fn shared_base(&self, near: f64, same: bool) -> f64 {
+        self.level + near + if same { self.task } else { 0.0 }
+    }
+
+    /// The part of base that two tasks share by their texts.
+    pub(crate) fn near_base(&self, similarity: f64) -> f64 {
+        self.base * ((similarity - 1.0) / self.base_scale).exp()
     }
 
     /// How far effects carry from one task to another by the tasks' texts alone.
@@ -171,7 +186,7 @@ impl Kernel {
     /// How far effects carry from one row to another: over tasks, and over time. The same for all sets of one task.
     pub(crate) fn carry(&self, like: &impl Likeness, x: &Row, y: &Row) -> Carry {
         Carry {
-            fade: self.fade(like.tasks(x.task, y.task)),
+            fade: like.fade(self, x.task, y.task),
             remembered: self.memory_of(x.time, y.time),
         }
     }
@@ -249,15 +264,15 @@ impl Kernel {
         let mut add = |parameter: Parameter, slope: f64| gradient[parameter as usize] += weight * slope;
         let mut value = match self.kind {
             LabelKind::Smoothed => {
+                let near = like.near_base(self, x.task, y.task);
                 if GRADIENT {
-                    let near = self.base * ((similarity - 1.0) / self.base_scale).exp();
                     add(Parameter::BaseSd, 2.0 * near);
                     add(Parameter::BaseScale, near * (1.0 - similarity) / self.base_scale);
                     if x.task == y.task {
                         add(Parameter::TaskSd, 2.0 * self.task);
                     }
                 }
-                self.base_covariance(similarity, x.task == y.task)
+                self.shared_base(near, x.task == y.task)
             }
             LabelKind::Paired => {
                 if x.reference.is_some() && x.reference == y.reference {
@@ -273,7 +288,7 @@ impl Kernel {
         if x.members.is_empty() || y.members.is_empty() {
             return value;
         }
-        let fade = self.fade(similarity);
+        let fade = like.fade(self, x.task, y.task);
         let overlap = self.overlap::<GRADIENT>(like, x, y);
         let remembered = self.memory_of(x.time, y.time);
         let effect = self.effect(x, y, &overlap, fade);

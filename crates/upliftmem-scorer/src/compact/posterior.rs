@@ -27,6 +27,9 @@ pub(crate) struct Posterior {
     pub(crate) weights: Vec<f64>,
     weighed: bool,
     precision: Precision,
+    /// How many rows at the beginning, in whole blocks of the factor, have no members: what memories do does not covary with
+    /// them, so that nothing need be computed there.
+    silent: usize,
 }
 
 /// The matrix Q, factored.
@@ -54,6 +57,7 @@ impl Posterior {
                 factor: Factor::default(),
                 whitened: Vec::new(),
             },
+            silent: 0,
         }
     }
 
@@ -70,11 +74,13 @@ impl Posterior {
         factor.forward(&mut whitened);
         let mut weights = whitened.clone();
         factor.backward(&mut weights);
+        let silent = rows.iter().take_while(|row| row.members.is_empty()).count();
         Some(Self {
             rows,
             weights,
             weighed: true,
             precision: Precision::Exact { factor, whitened },
+            silent: Factor::whole_blocks(silent),
         })
     }
 
@@ -97,7 +103,7 @@ impl Posterior {
         let mut whitened = cells.clone();
         whitened.par_chunks_mut(few * CHUNK).for_each(|part| {
             let columns = part.len() / few;
-            prior.forward_many(MatMut::from_column_major_slice_mut(part, few, columns));
+            prior.forward_many(MatMut::from_column_major_slice_mut(part, few, columns), 0);
         });
         let total: f64 = all.iter().map(|row| problem.variance(kernel, row)).sum();
         let expressed = super::space::dot(&whitened, &whitened);
@@ -129,6 +135,7 @@ impl Posterior {
             weights: Vec::new(),
             weighed: false,
             precision: Precision::Inducing { prior, data, target },
+            silent: 0,
         };
         posterior.weigh();
         Some((posterior, 1.0 - expressed / total))
@@ -181,11 +188,16 @@ impl Posterior {
         Some(())
     }
 
+    /// The rows that what memories do covaries with, and perhaps some more.
+    pub(crate) fn speaking(&self) -> &[Arc<Row>] {
+        &self.rows[self.silent..]
+    }
+
     /// Vectors whose inner products are the prior covariance that the labels explain; with inducing rows, those of the
-    /// second matrix are to be taken off.
+    /// second matrix are to be taken off. Like all that follows, of covariances with [`Self::speaking`].
     pub(crate) fn whitened(&self, cross: Mat<f64>) -> (Mat<f64>, Option<Mat<f64>>) {
         let solved = |factor: &Factor, mut x: Mat<f64>| {
-            factor.forward_many(x.as_mut());
+            factor.forward_many(x.as_mut(), self.silent);
             x
         };
         match &self.precision {
@@ -201,7 +213,7 @@ impl Posterior {
     pub(crate) fn explained(&self, cross: &Mat<f64>) -> Vec<f64> {
         let squares = |factor: &Factor| -> Vec<f64> {
             let mut x = cross.clone();
-            factor.forward_many(x.as_mut());
+            factor.forward_many(x.as_mut(), self.silent);
             (0..x.ncols()).map(|j| x.col(j).squared_norm_l2()).collect()
         };
         match &self.precision {
@@ -218,7 +230,7 @@ impl Posterior {
     pub(crate) fn explained_covariance(&self, cross: &Mat<f64>) -> Mat<f64> {
         let products = |factor: &Factor| {
             let mut x = cross.clone();
-            factor.forward_many(x.as_mut());
+            factor.forward_many(x.as_mut(), self.silent);
             let mut out = Mat::zeros(x.ncols(), x.ncols());
             matmul(
                 out.as_mut(),
@@ -236,9 +248,9 @@ impl Posterior {
         }
     }
 
-    /// Covariance of the uplifts of a query's sets with all labels: one column a set.
+    /// Covariance of the uplifts of a query's sets with labels: one column a set.
     pub(crate) fn cross(&self, kernel: &Kernel, query: &Query, sets: &[Row]) -> Mat<f64> {
-        let mut cross = Mat::zeros(self.rows.len(), sets.len());
+        let mut cross = Mat::zeros(self.speaking().len(), sets.len());
         let Some(first) = sets.first() else {
             return cross;
         };
@@ -251,11 +263,11 @@ impl Posterior {
 
     /// How far effects carry from each label to a query: the same for all its sets.
     pub(crate) fn carries(&self, kernel: &Kernel, query: &Query, any: &Row) -> Vec<Carry> {
-        let rows = self.rows.iter();
+        let rows = self.speaking().iter();
         rows.map(|row| kernel.carry(query, any, row)).collect()
     }
 
-    /// Covariance of the uplift of one of a query's sets with all labels.
+    /// Covariance of the uplift of one of a query's sets with labels.
     pub(crate) fn covary<'c>(
         &self,
         kernel: &Kernel,
@@ -264,7 +276,7 @@ impl Posterior {
         carries: &[Carry],
         column: impl Iterator<Item = &'c mut f64>,
     ) {
-        for (cell, (row, &carry)) in column.zip(self.rows.iter().zip(carries)) {
+        for (cell, (row, &carry)) in column.zip(self.speaking().iter().zip(carries)) {
             *cell = if set.members.is_empty() || row.members.is_empty() {
                 0.0
             } else {

@@ -3,7 +3,7 @@
 use std::{
     fs::File,
     io::{BufReader, Read as _, Write},
-    path::PathBuf,
+    path::{Path, PathBuf},
 };
 
 use anyhow::{Context as _, Result, anyhow, bail};
@@ -176,6 +176,8 @@ enum Exported {
     /// Executions that are still wanted.
     Tickets,
     Journal,
+    /// The compact scorer that the labels make, as a checkpoint.
+    Scorer,
 }
 
 #[derive(Debug, Args)]
@@ -183,7 +185,8 @@ pub(crate) struct ExportArguments {
     /// What to export.
     #[arg(value_enum)]
     kind: Exported,
-    /// The file to write [default: standard output].
+    /// The file to write [default: standard output]; for a scorer a directory
+    /// that does not exist yet.
     #[arg(long, short, value_name = "FILE")]
     out: Option<PathBuf>,
 }
@@ -195,6 +198,7 @@ pub(crate) async fn export(context: &Context, arguments: ExportArguments) -> Res
         Exported::Executions => ExportKind::Executions,
         Exported::Tickets => ExportKind::Tickets,
         Exported::Journal => ExportKind::Journal,
+        Exported::Scorer => return export_scorer(context, arguments.out.as_deref()).await,
     };
     let sink: Box<dyn Write + Send> = match &arguments.out {
         Some(file) => Box::new(std::io::BufWriter::new(
@@ -221,6 +225,24 @@ pub(crate) async fn export(context: &Context, arguments: ExportArguments) -> Res
             .note(&format!("{rows} lines written to {}", file.display()));
     }
     Ok(())
+}
+
+async fn export_scorer(context: &Context, out: Option<&Path>) -> Result<()> {
+    let directory = out.context("--out is missing; name a directory for the checkpoint")?;
+    let manifest = context.save_scorer(directory).await?;
+    let place = directory.display();
+    let answer = json!({
+        "directory": directory,
+        "scorer_version": manifest.scorer_version,
+        "model_sha256": manifest.model_sha256,
+        "metrics": manifest.metrics,
+    });
+    context.output.result(&answer, || {
+        format!(
+            "version {} of the compact scorer written to {place}\nupliftmem score --scorer compact --model {place} sets.jsonl  scores with it",
+            manifest.scorer_version.0
+        )
+    })
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]

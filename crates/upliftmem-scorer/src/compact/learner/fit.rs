@@ -15,6 +15,7 @@ use super::{
     },
     CompactLearner,
     frame::Frame,
+    label::Stored,
 };
 use crate::{ScorerError, error::Result};
 
@@ -25,6 +26,8 @@ const TRIAL_EVALUATIONS: usize = 8;
 /// The winner of the comparison of spaces.
 pub(super) struct Trial {
     pub(super) registry: Registry,
+    /// Where its search ended.
+    pub(super) parameters: Parameters,
     pub(super) evaluations: usize,
 }
 
@@ -42,8 +45,9 @@ impl CompactLearner {
     pub(super) fn choose_space(&self, frame: &Frame) -> Result<(Sharpening, Trial)> {
         let [tasks, memories] = self.registry.embeddings();
         let few = spaced(self.labels.len(), self.settings.evidence_max.min(TRIAL_LABELS));
-        let mut best: Option<(Sharpening, f64, Registry)> = None;
+        let mut best: Option<(Sharpening, Search, Registry)> = None;
         let mut evaluations = 0;
+        let centre = Parameters::centre(frame.unit);
         // Spaces by shared directions differ in their landmarks only.
         let mut shared: Option<Registry> = None;
         for steps in Sharpening::ALL {
@@ -60,18 +64,19 @@ impl CompactLearner {
             if steps != Sharpening::Plain && shared.is_none() {
                 shared = Some(registry.clone());
             }
-            let found = self.search(&registry, frame, &few, TRIAL_EVALUATIONS)?;
+            let found = self.search(&registry, frame, &few, centre, TRIAL_EVALUATIONS)?;
             evaluations += found.evaluations;
             if best
                 .as_ref()
-                .is_none_or(|(_, evidence, _)| found.objective > *evidence)
+                .is_none_or(|(_, best, _)| found.objective > best.objective)
             {
-                best = Some((steps, found.objective, registry));
+                best = Some((steps, found, registry));
             }
         }
-        best.map(|(steps, _, registry)| {
+        best.map(|(steps, found, registry)| {
             let trial = Trial {
                 registry,
+                parameters: found.parameters,
                 evaluations,
             };
             (steps, trial)
@@ -117,6 +122,7 @@ impl CompactLearner {
         registry: &Registry,
         frame: &Frame,
         chosen: &[usize],
+        start: Parameters,
         evaluations_max: usize,
     ) -> Result<Search> {
         let centre = Parameters::centre(frame.unit);
@@ -137,7 +143,7 @@ impl CompactLearner {
         };
         let found = minimise(
             objective,
-            centre.point,
+            start.point,
             &first_steps(chosen.len()),
             evaluations_max,
         );
@@ -165,8 +171,8 @@ impl CompactLearner {
     ) -> Result<(Posterior, Option<f64>)> {
         let count = self.labels.len();
         let exact = count <= self.settings.exact_max;
-        let order: Vec<usize> = if exact {
-            (0..count).collect()
+        let order = if exact {
+            references_first(&self.labels)
         } else {
             inducing_first(count, self.settings.inducing_max)
         };
@@ -202,6 +208,14 @@ pub(super) fn spaced(count: usize, limit: usize) -> Vec<usize> {
     } else {
         (0..limit).map(|i| i * count / limit).collect()
     }
+}
+
+/// All labels, those without memories first: what memories do does not covary with them, and what comes first in a factor
+/// can be left out where it is zero.
+pub(super) fn references_first(labels: &[Stored]) -> Vec<usize> {
+    let (references, others): (Vec<usize>, Vec<usize>) =
+        (0..labels.len()).partition(|&at| labels[at].memories.is_empty());
+    references.into_iter().chain(others).collect()
 }
 
 /// All labels, the inducing ones first: the newest half, and evenly spaced ones of those before.

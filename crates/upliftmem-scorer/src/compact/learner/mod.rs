@@ -278,7 +278,8 @@ impl CompactLearner {
         let (sharpening, trial) = self.choose_space(&frame)?;
         let registry = trial.registry;
         let chosen = spaced(self.labels.len(), self.settings.evidence_max);
-        let search = self.search(&registry, &frame, &chosen, self.settings.evaluations_max)?;
+        let most = self.settings.evaluations_max;
+        let search = self.search(&registry, &frame, &chosen, trial.parameters, most)?;
         let parameters = search.parameters;
         let kernel = frame.kernel(&parameters);
         let scale = self.relevance_scale(&registry);
@@ -332,12 +333,12 @@ impl CompactLearner {
         Ok(())
     }
 
-    /// What the posterior was conditioned on, in the order of its labels.
+    /// What the posterior was conditioned on by the last refit, in the order of its rows.
     #[cfg(test)]
     pub(super) fn centred_values(&self) -> Vec<f64> {
-        let labels = self.labels.iter();
-        labels
-            .map(|label| label.centred(self.level, &self.kernel))
+        let order = fit::references_first(&self.labels).into_iter();
+        order
+            .map(|at| self.labels[at].centred(self.level, &self.kernel))
             .collect()
     }
 }
