@@ -64,7 +64,7 @@ enum Command {
     Add(memories::AddArguments),
     /// Import memories or tasks from a file, all or nothing.
     Import(memories::ImportArguments),
-    /// Export memories, tasks, executions or the journal as JSON Lines, or the scorer.
+    /// Export memories, tasks, executions, the journal or the scorer.
     Export(memories::ExportArguments),
     /// List memories, tasks, executions or retrievals.
     List(memories::ListArguments),
