@@ -6,9 +6,9 @@ use candle_core::{DType, Device, Tensor};
 
 use super::{
     Adapter, LmConfig, LmTokenizer, Module, Spans,
-    layer::{Beside, Layer},
+    layer::{Beside, Layer, Space},
     numerical,
-    ops::{FrozenLinear, KeptLayers, rms_norm},
+    ops::{FrozenLinear, KeptLayers, rms_norm, with_entries},
     pass::{Before, Pass, Segment},
     table::Table,
     weights::{Weights, problem},
@@ -350,27 +350,68 @@ impl Base {
     /// One pass without a way back. Keeps keys and values of the named rows.
     pub fn run(&self, pass: &Pass, adapter: Option<&Adapter>, keep: &[Range<usize>]) -> Result<PassOutput> {
         let work = || -> candle_core::Result<PassOutput> {
-            let beside = Beside {
-                adapter,
-                dropout: None,
-            };
             let mut kept: Vec<Vec<(Tensor, Tensor)>> =
                 vec![Vec::with_capacity(self.layers.len()); keep.len()];
-            let mut rows = self.embed(pass)?;
-            for (index, layer) in self.layers.iter().enumerate() {
-                let output = layer.forward(&rows, pass, index + 1 == self.layers.len(), beside)?;
-                for (kept, own) in kept.iter_mut().zip(keep) {
-                    let part = |all: &Tensor| all.narrow(0, own.start, own.len())?.force_contiguous();
-                    kept.push((part(&output.keys)?, part(&output.values)?));
-                }
-                rows = output.rows;
-            }
+            let rows = if self.device.is_cpu() {
+                self.read_layers(pass, adapter, keep, &mut kept)?
+            } else {
+                self.run_layers(pass, adapter, keep, &mut kept)?
+            };
             Ok(PassOutput {
                 hidden: rms_norm(&rows, &self.norm, self.config.norm_epsilon)?,
                 kept: kept.into_iter().map(Arc::new).collect(),
             })
         };
         work().map_err(numerical)
+    }
+
+    /// All layers on a processor.
+    fn read_layers(
+        &self,
+        pass: &Pass,
+        adapter: Option<&Adapter>,
+        keep: &[Range<usize>],
+        kept: &mut [Vec<(Tensor, Tensor)>],
+    ) -> candle_core::Result<Tensor> {
+        let hidden = with_entries(&self.embed(pass)?, |rows| Ok(rows.to_vec()))?;
+        let mut rows = Space::new(&self.config, hidden);
+        let width = self.config.key_size();
+        for (index, layer) in self.layers.iter().enumerate() {
+            layer.read(&mut rows, pass, index + 1 == self.layers.len(), adapter)?;
+            for (kept, own) in kept.iter_mut().zip(keep) {
+                let part = |all: &[f32]| {
+                    let entries = &all[own.start * width..own.end * width];
+                    Tensor::from_slice(entries, (own.len(), width), &self.device)
+                };
+                kept.push((part(&rows.keys)?, part(&rows.values)?));
+            }
+        }
+        let count = rows.hidden.len() / self.config.hidden;
+        Tensor::from_vec(rows.hidden, (count, self.config.hidden), &self.device)
+    }
+
+    /// All layers on another device.
+    fn run_layers(
+        &self,
+        pass: &Pass,
+        adapter: Option<&Adapter>,
+        keep: &[Range<usize>],
+        kept: &mut [Vec<(Tensor, Tensor)>],
+    ) -> candle_core::Result<Tensor> {
+        let beside = Beside {
+            adapter,
+            dropout: None,
+        };
+        let mut rows = self.embed(pass)?;
+        for (index, layer) in self.layers.iter().enumerate() {
+            let output = layer.forward(&rows, pass, index + 1 == self.layers.len(), beside)?;
+            for (kept, own) in kept.iter_mut().zip(keep) {
+                let part = |all: &Tensor| all.narrow(0, own.start, own.len())?.force_contiguous();
+                kept.push((part(&output.keys)?, part(&output.values)?));
+            }
+            rows = output.rows;
+        }
+        Ok(rows)
     }
 
     /// Bytes that keys and values of one token take.

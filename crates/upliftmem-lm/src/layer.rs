@@ -6,7 +6,10 @@ use super::{
     Architecture, LmConfig,
     adapter::{Adapter, Module, place},
     numerical,
-    ops::{Dropout, FrozenLinear, Heads, attention, rms_norm, rotary, swiglu},
+    ops::{
+        Dropout, FrozenLinear, Heads, add_low_rank, attend, attention, gate, normalise, rms_norm, rotary,
+        swiglu, with_entries,
+    },
     pass::Pass,
     weights::{Rows, Weights},
 };
@@ -42,6 +45,64 @@ pub struct LayerOutput {
     pub keys: Tensor,
     /// Values of all rows.
     pub values: Tensor,
+}
+
+/// Rows of a pass on a processor. Every layer works in the same space: fresh space for every result would have to be
+/// cleared and mapped each time.
+pub(crate) struct Space {
+    count: usize,
+    /// What goes from layer to layer.
+    pub(crate) hidden: Vec<f32>,
+    normed: Vec<f32>,
+    queries: Vec<f32>,
+    /// Keys of the last layer that was read, of all rows.
+    pub(crate) keys: Vec<f32>,
+    /// Its values.
+    pub(crate) values: Vec<f32>,
+    seen: Vec<f32>,
+    gate: Vec<f32>,
+    up: Vec<f32>,
+}
+
+impl Space {
+    /// Starts with the embedding of some tokens.
+    pub(crate) fn new(config: &LmConfig, hidden: Vec<f32>) -> Self {
+        let count = hidden.len() / config.hidden;
+        let space = |width: usize| vec![0.0; count * width];
+        Self {
+            count,
+            normed: space(config.hidden),
+            queries: space(config.query_size()),
+            keys: space(config.key_size()),
+            values: space(config.key_size()),
+            seen: space(config.query_size()),
+            gate: space(config.intermediate),
+            up: space(config.intermediate),
+            hidden,
+        }
+    }
+
+    /// Goes on with some of the rows alone.
+    fn pick(&mut self, wanted: &[u32]) {
+        for all in [&mut self.hidden, &mut self.normed] {
+            let width = all.len() / self.count;
+            for (to, &from) in wanted.iter().enumerate() {
+                let from = from as usize * width;
+                all.copy_within(from..from + width, to * width);
+            }
+        }
+        for all in [
+            &mut self.hidden,
+            &mut self.normed,
+            &mut self.queries,
+            &mut self.seen,
+            &mut self.gate,
+            &mut self.up,
+        ] {
+            all.truncate(all.len() / self.count * wanted.len());
+        }
+        self.count = wanted.len();
+    }
 }
 
 impl Layer {
@@ -170,5 +231,72 @@ impl Layer {
         let inner = swiglu(&gate, &self.map(Module::Up, &normed, beside)?)?;
         let rows = (rows + self.map(Module::Down, &inner, beside)?)?;
         Ok(LayerOutput { rows, keys, values })
+    }
+
+    /// One map on a processor, without a way back.
+    fn apply(
+        &self,
+        module: Module,
+        x: &[f32],
+        adapter: Option<&Adapter>,
+        out: &mut [f32],
+        add: bool,
+    ) -> Result<()> {
+        self.maps[module as usize].apply(x, out, add)?;
+        if let Some(adapter) = adapter
+            && let Some(pair) = adapter.pair(self.index, module)
+        {
+            #[expect(clippy::cast_possible_truncation, reason = "entries are in single precision")]
+            let scale = adapter.settings().scale() as f32;
+            add_low_rank(x, &pair.down, &pair.up, scale, out)?;
+        }
+        Ok(())
+    }
+
+    fn norm(&self, rows: &mut [f32], weight: &Tensor) -> Result<()> {
+        with_entries(weight, |weight| {
+            normalise(rows, weight, self.epsilon);
+            Ok(())
+        })
+    }
+
+    /// [`Self::forward`] on a processor, without a way back and without a result that is not needed.
+    pub(crate) fn read(
+        &self,
+        rows: &mut Space,
+        pass: &Pass,
+        last: bool,
+        adapter: Option<&Adapter>,
+    ) -> Result<()> {
+        rows.normed.copy_from_slice(&rows.hidden);
+        self.norm(&mut rows.normed, &self.input_norm)?;
+        self.apply(Module::Key, &rows.normed, adapter, &mut rows.keys, false)?;
+        self.apply(Module::Value, &rows.normed, adapter, &mut rows.values, false)?;
+        if let Some((_, norm)) = &self.head_norms {
+            self.norm(&mut rows.keys, norm)?;
+        }
+        pass.rotary().apply(&mut rows.keys);
+        if let Some(wanted) = pass.wanted().filter(|_| last) {
+            rows.pick(wanted);
+        }
+        self.apply(Module::Query, &rows.normed, adapter, &mut rows.queries, false)?;
+        if let Some((norm, _)) = &self.head_norms {
+            self.norm(&mut rows.queries, norm)?;
+        }
+        pass.query_rotary(last).apply(&mut rows.queries);
+        attend(
+            [&rows.queries, &rows.keys, &rows.values],
+            self.heads,
+            pass.plan(last),
+            self.index,
+            &mut rows.seen,
+        )?;
+        self.apply(Module::Output, &rows.seen, adapter, &mut rows.hidden, true)?;
+        rows.normed.copy_from_slice(&rows.hidden);
+        self.norm(&mut rows.normed, &self.post_norm)?;
+        self.apply(Module::Gate, &rows.normed, adapter, &mut rows.gate, false)?;
+        self.apply(Module::Up, &rows.normed, adapter, &mut rows.up, false)?;
+        gate(&mut rows.gate, &rows.up);
+        self.apply(Module::Down, &rows.gate, adapter, &mut rows.hidden, true)
     }
 }

@@ -9,7 +9,7 @@ mod output;
 mod png;
 mod progress;
 
-use std::process::ExitCode;
+use std::{io::IsTerminal, process::ExitCode};
 
 use clap::Parser;
 
@@ -49,6 +49,8 @@ fn start_log(default: &str) {
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(default));
     let log = tracing_subscriber::fmt()
         .with_env_filter(filter)
+        // Colours are for terminals: in a file they are noise.
+        .with_ansi(std::io::stderr().is_terminal())
         .with_writer(std::io::stderr);
     if std::env::var_os("UPLIFTMEM_LOG_FORMAT").is_some_and(|format| format == "json") {
         log.json().init();

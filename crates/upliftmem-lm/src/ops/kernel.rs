@@ -97,10 +97,7 @@ fn panels_with<S: Simd, const VECTORS: usize, const PANEL: usize, const TILE: us
         }
         let width = PANEL.min(target.columns - first);
         let mut row = 0;
-        for tile in tiles.chunks(TILE * depth) {
-            if row >= rows {
-                break;
-            }
+        for tile in tiles[..rows * depth].chunks(TILE * depth) {
             let out = &mut target.out[row * stride + first..];
             let place = Place {
                 out,
@@ -197,6 +194,14 @@ impl<'a> Strided<'a> {
         }
     }
 
+    /// The rows from one on.
+    pub(super) fn from_row(self, row: usize) -> Self {
+        Self {
+            entries: &self.entries[row * self.row..],
+            ..self
+        }
+    }
+
     /// The same matrix with rows and columns exchanged.
     pub(super) const fn transposed(self) -> Self {
         Self {
@@ -217,19 +222,26 @@ impl<'a> Panels<'a> {
     }
 }
 
-/// Cuts `rows` rows of `depth` entries into tiles; the last has the height that is left.
-pub(super) fn tiles_of(left: Strided<'_>, rows: usize, depth: usize, tiles: &mut Vec<f32>) {
+/// Cuts `rows` rows of `depth` entries into tiles; the last has the height that is left. Space is only ever added: what was
+/// there is overwritten.
+fn tiles_of(left: Strided<'_>, rows: usize, depth: usize, tiles: &mut Vec<f32>) {
     let Shape { tile: most, .. } = Shape::here();
-    tiles.clear();
-    tiles.resize(rows * depth, 0.0);
-    for (number, tile) in tiles.chunks_mut(most * depth.max(1)).enumerate() {
+    grow(tiles, rows * depth);
+    for (number, tile) in tiles[..rows * depth].chunks_mut(most * depth.max(1)).enumerate() {
         let height = tile.len() / depth.max(1);
         let first = number * most;
         if left.column == 1 {
-            for row in 0..height {
-                let source = &left.entries[(first + row) * left.row..][..depth];
-                for (target, &value) in tile[row..].iter_mut().step_by(height).zip(source) {
-                    *target = value;
+            let entries = &left.entries[first * left.row..];
+            match height {
+                6 => side_by_side::<6>(entries, left.row, tile),
+                12 => side_by_side::<12>(entries, left.row, tile),
+                _ => {
+                    for row in 0..height {
+                        let source = &entries[row * left.row..][..depth];
+                        for (target, &value) in tile[row..].iter_mut().step_by(height).zip(source) {
+                            *target = value;
+                        }
+                    }
                 }
             }
         } else {
@@ -243,7 +255,37 @@ pub(super) fn tiles_of(left: Strided<'_>, rows: usize, depth: usize, tiles: &mut
     }
 }
 
-/// Appends `columns` columns of `depth` entries as panels; the last is filled up with zeros.
+/// Multiplies a left side that is cut on the way, in space that is used again.
+pub(super) fn cut_and_multiply(
+    (rows, depth): (usize, usize),
+    left: Strided<'_>,
+    panels: Panels<'_>,
+    target: &mut Target<'_>,
+    tiles: &mut Vec<f32>,
+) {
+    tiles_of(left, rows, depth, tiles);
+    multiply(rows, depth, tiles, panels, target);
+}
+
+/// A tile of whole height, written from its start to its end.
+fn side_by_side<const ROWS: usize>(entries: &[f32], stride: usize, tile: &mut [f32]) {
+    let (columns, _) = tile.as_chunks_mut::<ROWS>();
+    let rows: [&[f32]; ROWS] = std::array::from_fn(|row| &entries[row * stride..][..columns.len()]);
+    for (at, column) in columns.iter_mut().enumerate() {
+        for (target, row) in column.iter_mut().zip(&rows) {
+            *target = row[at];
+        }
+    }
+}
+
+/// Makes room without clearing what is there.
+pub(super) fn grow(space: &mut Vec<f32>, count: usize) {
+    if space.len() < count {
+        space.resize(count, 0.0);
+    }
+}
+
+/// Cuts `columns` columns of `depth` entries into panels; the last is filled up with zeros.
 pub(super) fn panels_of(right: Strided<'_>, depth: usize, columns: usize, panels: &mut Vec<f32>) {
     let Shape { panel: most, .. } = Shape::here();
     panels.clear();

@@ -75,6 +75,53 @@ impl FrozenLinear {
     }
 }
 
+impl FrozenLinear {
+    /// Rows of inputs to rows of outputs on a processor, in place of what is there or added to it.
+    pub(crate) fn apply(&self, x: &[f32], out: &mut [f32], add: bool) -> Result<()> {
+        match &self.weight {
+            Weight::Packed(matrix) => matrix.forward_into(x, out, add),
+            Weight::Coded(matrix) => {
+                let product = matrix.forward(x);
+                if add {
+                    add_to(out, &product);
+                } else {
+                    out.copy_from_slice(&product);
+                }
+            }
+            Weight::Rows(_) => candle_core::bail!("the operation runs on a processor only"),
+        }
+        if let Some(bias) = &self.bias {
+            with_entries(bias, |bias| {
+                for row in out.chunks_exact_mut(bias.len()) {
+                    add_to(row, bias);
+                }
+                Ok(())
+            })?;
+        }
+        Ok(())
+    }
+}
+
+fn add_to(sums: &mut [f32], more: &[f32]) {
+    for (sum, more) in sums.iter_mut().zip(more) {
+        *sum += more;
+    }
+}
+
+/// Adds `scale * x down^T up^T` to rows of outputs, on a processor.
+pub(crate) fn add_low_rank(x: &[f32], down: &Tensor, up: &Tensor, scale: f32, out: &mut [f32]) -> Result<()> {
+    let (rank, inputs) = down.dims2()?;
+    let outputs = up.dim(0)?;
+    let mut low = with_entries(down, |down| Ok(PackedMatrix::new(down, rank, inputs).forward(x)))?;
+    for entry in &mut low {
+        *entry *= scale;
+    }
+    with_entries(up, |up| {
+        PackedMatrix::new(up, outputs, rank).forward_into(&low, out, true);
+        Ok(())
+    })
+}
+
 struct Product(Arc<PackedMatrix>);
 
 impl CustomOp1 for Product {

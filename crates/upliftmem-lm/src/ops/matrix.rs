@@ -5,10 +5,10 @@
 
 use rayon::prelude::*;
 
-use super::kernel::{Panels, Shape, Strided, Target, multiply, panels_of, tiles_of};
+use super::kernel::{Panels, Shape, Strided, Target, cut_and_multiply, grow, multiply, panels_of};
 
-/// Inputs of a block: a panel of one block and a tile stay in the nearest cache together.
-const DEPTH: usize = 256;
+/// Most inputs of a block: a panel of one block and a few rows stay in the nearest cache together.
+const DEPTH: usize = 288;
 /// Rows multiplied with a block at a time: their tiles stay in the second cache.
 const ROWS: usize = 192;
 /// Outputs summed at a time on the way back.
@@ -64,13 +64,17 @@ impl PackedMatrix {
 
     /// `x W^T`: rows of `inputs` entries to rows of `outputs` entries.
     pub(crate) fn forward(&self, x: &[f32]) -> Vec<f32> {
-        let rows = x.len() / self.inputs.max(1);
-        let mut out = vec![0.0; rows * self.outputs];
+        let mut out = vec![0.0; x.len() / self.inputs.max(1) * self.outputs];
+        self.forward_into(x, &mut out, false);
+        out
+    }
+
+    /// The same in place of what is there, or added to it.
+    pub(crate) fn forward_into(&self, x: &[f32], out: &mut [f32], add: bool) {
         if out.is_empty() {
-            return out;
+            return;
         }
-        let chunk = self.rows_of_a_thread(rows);
-        let work = |x: &[f32], out: &mut [f32]| {
+        let work = |(x, out): (&[f32], &mut [f32])| {
             let mut tiles = Vec::new();
             for (x, out) in x
                 .chunks(ROWS * self.inputs)
@@ -78,21 +82,22 @@ impl PackedMatrix {
             {
                 let height = x.len() / self.inputs;
                 for (first, depth, panels) in self.blocks() {
-                    tiles_of(Strided::rows(&x[first..], self.inputs), height, depth, &mut tiles);
+                    let left = Strided::rows(&x[first..], self.inputs);
+                    let panels = Panels::of(panels, depth);
                     let mut target = Target {
                         out: &mut *out,
                         stride: self.outputs,
                         columns: self.outputs,
-                        add: first > 0,
+                        add: add || first > 0,
                     };
-                    multiply(height, depth, &tiles, Panels::of(panels, depth), &mut target);
+                    cut_and_multiply((height, depth), left, panels, &mut target, &mut tiles);
                 }
             }
         };
+        let chunk = self.rows_of_a_thread(x.len() / self.inputs.max(1));
         x.par_chunks(chunk * self.inputs)
             .zip(out.par_chunks_mut(chunk * self.outputs))
-            .for_each(|(x, out)| work(x, out));
-        out
+            .for_each(work);
     }
 
     /// `dy W`: slopes by the outputs to slopes by the inputs.
@@ -155,9 +160,8 @@ impl PackedMatrix {
 /// A tile of `height` inputs from `at` on, `width` outputs deep, from panels of outputs.
 fn tile_back(panels: &[f32], depth: usize, at: usize, height: usize, width: usize, tile: &mut Vec<f32>) {
     let Shape { panel: columns, .. } = Shape::here();
-    tile.clear();
-    tile.resize(height * width, 0.0);
-    let targets = tile.chunks_mut(height * columns);
+    grow(tile, height * width);
+    let targets = tile[..height * width].chunks_mut(height * columns);
     for (panel, target) in panels.chunks_exact(depth * columns).zip(targets) {
         for (row, source) in panel[at * columns..(at + height) * columns]
             .chunks_exact(columns)

@@ -16,13 +16,14 @@ mod rotary;
 mod swiglu;
 
 pub use attention::KeptLayers;
-pub(crate) use attention::{AttentionPlan, Heads, SegmentPlan, Span, attention};
+pub(crate) use attention::{AttentionPlan, Heads, SegmentPlan, Span, attend, attention};
 pub(crate) use coded::{CodedMatrix, CodedRows, coded_product};
 pub use dropout::Dropout;
-pub(crate) use linear::FrozenLinear;
+pub(crate) use linear::{FrozenLinear, add_low_rank};
+pub(crate) use norm::normalise;
 pub use norm::rms_norm;
 pub(crate) use rotary::{RotaryRows, rotary};
-pub(crate) use swiglu::swiglu;
+pub(crate) use swiglu::{gate, swiglu};
 
 use exp::exp;
 

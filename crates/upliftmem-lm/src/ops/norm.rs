@@ -22,21 +22,33 @@ fn composed(x: &Tensor, weight: &Tensor, epsilon: f64) -> Result<Tensor> {
     x.broadcast_div(&size)?.broadcast_mul(weight)
 }
 
+/// The same in place, on a processor.
+pub(crate) fn normalise(rows: &mut [f32], weight: &[f32], epsilon: f64) {
+    pulp::Arch::new().dispatch(|| {
+        for row in rows.chunks_exact_mut(weight.len()) {
+            let inverse = inverse(row, epsilon);
+            for (value, &weight) in row.iter_mut().zip(weight) {
+                *value *= inverse * weight;
+            }
+        }
+    });
+}
+
 struct RmsNorm {
     weight: Tensor,
     epsilon: f64,
 }
 
-impl RmsNorm {
-    /// One over the root mean square of a row.
-    #[expect(clippy::cast_possible_truncation, reason = "rows are in single precision")]
-    fn inverse(&self, row: &[f32]) -> f32 {
-        let square: f64 = row.chunks(64).map(|part| f64::from(squares(part))).sum();
-        (1.0 / (square / row.len() as f64 + self.epsilon).sqrt()) as f32
-    }
+/// One over the root mean square of a row.
+#[inline(always)]
+#[expect(clippy::cast_possible_truncation, reason = "rows are in single precision")]
+fn inverse(row: &[f32], epsilon: f64) -> f32 {
+    let square: f64 = row.chunks(64).map(|part| f64::from(squares(part))).sum();
+    (1.0 / (square / row.len() as f64 + epsilon).sqrt()) as f32
 }
 
 /// The sum of squares in eight partial sums, which the compiler makes a vector of.
+#[inline(always)]
 fn squares(row: &[f32]) -> f32 {
     let mut sums = [0.0_f32; 8];
     let (eights, rest) = row.as_chunks::<8>();
@@ -55,18 +67,10 @@ impl CustomOp1 for RmsNorm {
 
     fn cpu_fwd(&self, storage: &CpuStorage, layout: &Layout) -> Result<(CpuStorage, Shape)> {
         let x = slice(storage, layout)?;
-        let out = with_entries(&self.weight, |weight| {
-            let mut out = vec![0.0; x.len()];
-            for (row, out) in x
-                .chunks_exact(weight.len())
-                .zip(out.chunks_exact_mut(weight.len()))
-            {
-                let inverse = self.inverse(row);
-                for ((out, &value), &weight) in out.iter_mut().zip(row).zip(weight) {
-                    *out = value * inverse * weight;
-                }
-            }
-            Ok(out)
+        let mut out = x.to_vec();
+        with_entries(&self.weight, |weight| {
+            normalise(&mut out, weight, self.epsilon);
+            Ok(())
         })?;
         Ok((CpuStorage::F32(out), layout.shape().clone()))
     }
@@ -79,7 +83,7 @@ impl CustomOp1 for RmsNorm {
                     let mut out = vec![0.0; x.len()];
                     let rows = x.chunks_exact(width).zip(slope.chunks_exact(width));
                     for ((row, slope), out) in rows.zip(out.chunks_exact_mut(width)) {
-                        let inverse = self.inverse(row);
+                        let inverse = inverse(row, self.epsilon);
                         let along: f32 = row
                             .iter()
                             .zip(slope)

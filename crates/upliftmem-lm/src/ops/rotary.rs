@@ -47,27 +47,32 @@ impl RotaryRows {
         }
     }
 
-    /// Turns rows of whole heads, forth or back.
-    fn turn(&self, x: &[f32], back: bool) -> Vec<f32> {
+    /// Turns rows of whole heads in place, forth or back.
+    fn turn(&self, rows: &mut [f32], back: bool) {
         let (half, head) = (self.half, 2 * self.half);
-        let mut out = vec![0.0; x.len()];
-        let row = x.len() / (self.cos.len() / half.max(1)).max(1);
-        if row == 0 {
-            return out;
+        let width = rows.len() / (self.cos.len() / half.max(1)).max(1);
+        if width == 0 {
+            return;
         }
         let sign = if back { -1.0 } else { 1.0 };
-        let angles = self.cos.chunks_exact(half).zip(self.sin.chunks_exact(half));
-        for ((x, out), (cos, sin)) in x.chunks_exact(row).zip(out.chunks_exact_mut(row)).zip(angles) {
-            for (x, out) in x.chunks_exact(head).zip(out.chunks_exact_mut(head)) {
-                let ((left, right), (out_left, out_right)) = (x.split_at(half), out.split_at_mut(half));
-                for at in 0..half {
-                    let (cos, sin) = (cos[at], sign * sin[at]);
-                    out_left[at] = left[at] * cos - right[at] * sin;
-                    out_right[at] = right[at] * cos + left[at] * sin;
+        pulp::Arch::new().dispatch(|| {
+            let angles = self.cos.chunks_exact(half).zip(self.sin.chunks_exact(half));
+            for (row, (cos, sin)) in rows.chunks_exact_mut(width).zip(angles) {
+                for head in row.chunks_exact_mut(head) {
+                    let (left, right) = head.split_at_mut(half);
+                    let pairs = left.iter_mut().zip(right);
+                    for ((left, right), (&cos, &sin)) in pairs.zip(cos.iter().zip(sin)) {
+                        let sin = sign * sin;
+                        (*left, *right) = (*left * cos - *right * sin, *right * cos + *left * sin);
+                    }
                 }
             }
-        }
-        out
+        });
+    }
+
+    /// Turns rows of whole heads in place.
+    pub(crate) fn apply(&self, rows: &mut [f32]) {
+        self.turn(rows, false);
     }
 
     fn tensor(&self, entries: &[f32], device: &Device) -> Result<Tensor> {
@@ -110,12 +115,14 @@ impl CustomOp1 for Rotary {
     }
 
     fn cpu_fwd(&self, storage: &CpuStorage, layout: &Layout) -> Result<(CpuStorage, Shape)> {
-        let out = self.0.turn(slice(storage, layout)?, false);
+        let mut out = slice(storage, layout)?.to_vec();
+        self.0.apply(&mut out);
         Ok((CpuStorage::F32(out), layout.shape().clone()))
     }
 
     fn bwd(&self, x: &Tensor, _: &Tensor, slope: &Tensor) -> Result<Option<Tensor>> {
-        let out = with_entries(slope, |slope| Ok(self.0.turn(slope, true)))?;
+        let mut out = with_entries(slope, |slope| Ok(slope.to_vec()))?;
+        self.0.turn(&mut out, true);
         Ok(Some(Tensor::from_vec(out, x.shape(), x.device())?))
     }
 }

@@ -17,6 +17,15 @@ fn composed(gate: &Tensor, up: &Tensor) -> Result<Tensor> {
     gate.silu()? * up
 }
 
+/// The same in place of the gate, on a processor.
+pub(crate) fn gate(gate: &mut [f32], up: &[f32]) {
+    pulp::Arch::new().dispatch(|| {
+        for (gate, &up) in gate.iter_mut().zip(up) {
+            *gate *= sigmoid(*gate) * up;
+        }
+    });
+}
+
 struct SwiGlu;
 
 #[inline(always)]
@@ -36,13 +45,8 @@ impl CustomOp2 for SwiGlu {
         up: &CpuStorage,
         up_layout: &Layout,
     ) -> Result<(CpuStorage, Shape)> {
-        let (gate, up) = (slice(gate, gate_layout)?, slice(up, up_layout)?);
-        let mut out = vec![0.0; gate.len()];
-        pulp::Arch::new().dispatch(|| {
-            for ((out, &gate), &up) in out.iter_mut().zip(gate).zip(up) {
-                *out = gate * sigmoid(gate) * up;
-            }
-        });
+        let mut out = slice(gate, gate_layout)?.to_vec();
+        self::gate(&mut out, slice(up, up_layout)?);
         Ok((CpuStorage::F32(out), gate_layout.shape().clone()))
     }
 

@@ -12,8 +12,8 @@ use std::{ops::Range, sync::Arc};
 use candle_core::{CpuStorage, CustomOp3, D, Device, Layout, Result, Shape, Tensor};
 use rayon::prelude::*;
 
-use self::unit::Unit;
-use super::{slice, with_entries};
+use self::unit::{Seen, Unit};
+use super::{kernel::Strided, slice, with_entries};
 
 /// Multiplications below which another thread costs more than it gives.
 const PARALLEL: usize = 1 << 20;
@@ -36,6 +36,15 @@ impl Span {
             Self::Local(rows) | Self::Kept(_, rows) => rows.len(),
         }
     }
+
+    /// Whether both are the same tokens.
+    fn is(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Local(own), Self::Local(other)) => own == other,
+            (Self::Kept(kept, own), Self::Kept(others, other)) => Arc::ptr_eq(kept, others) && own == other,
+            _ => false,
+        }
+    }
 }
 
 /// One segment of a pass.
@@ -49,6 +58,14 @@ pub(crate) struct SegmentPlan {
     pub(crate) queries: Range<usize>,
     /// Which of its tokens the first query is.
     pub(crate) first: usize,
+}
+
+impl SegmentPlan {
+    /// All that its last query sees.
+    fn way(&self) -> Vec<Span> {
+        let own = Span::Local(self.own.start..self.own.start + self.first + self.queries.len());
+        self.context.iter().cloned().chain([own]).collect()
+    }
 }
 
 /// Who sees what in a pass.
@@ -161,6 +178,97 @@ fn mask(queries: usize, seen: usize, device: &Device) -> Result<Tensor> {
     Tensor::from_vec(mask, (queries, seen), device)
 }
 
+/// Attention on a processor, without a way back. `out` has a row for every query.
+///
+/// Segments follow one another as the tree is walked: what two neighbours both see is laid out once.
+pub(crate) fn attend(
+    [q, k, v]: [&[f32]; 3],
+    heads: Heads,
+    plan: &AttentionPlan,
+    layer: usize,
+    out: &mut [f32],
+) -> Result<()> {
+    let (size, group) = (heads.size, heads.group());
+    let (stride, own_stride) = (heads.queries * size, group * size);
+    let ways: Vec<Vec<Span>> = plan.segments.iter().map(SegmentPlan::way).collect();
+    let lengths: Vec<usize> = ways.iter().map(|way| way.iter().map(Span::len).sum()).collect();
+    let room = lengths.iter().copied().max().unwrap_or(0);
+    let rows = out.len() / stride;
+    if rows == 0 {
+        return Ok(());
+    }
+    let one = |(head, out): (usize, &mut [f32])| -> Result<()> {
+        let mut seen = Seen::new(size, heads.scale(), room);
+        let mut before: &[Span] = &[];
+        for ((segment, way), &length) in plan.segments.iter().zip(&ways).zip(&lengths) {
+            if segment.queries.is_empty() {
+                continue;
+            }
+            let mut token = 0;
+            let mut same = true;
+            for (at, span) in way.iter().enumerate() {
+                same = same && before.get(at).is_some_and(|before| before.is(span));
+                let tokens = token..token + span.len();
+                token = tokens.end;
+                if same {
+                    continue;
+                }
+                let start = |rows: &Range<usize>| rows.start * heads.keys * size + head * size;
+                match span {
+                    Span::Local(rows) => {
+                        seen.put_keys(tokens.clone(), &k[start(rows)..], heads.keys * size);
+                        seen.put_values(tokens, &v[start(rows)..], heads.keys * size);
+                    }
+                    Span::Kept(kept, rows) => {
+                        let (keys, values) = &kept[layer];
+                        with_entries(keys, |keys| {
+                            seen.put_keys(tokens.clone(), &keys[start(rows)..], heads.keys * size);
+                            Ok(())
+                        })?;
+                        with_entries(values, |values| {
+                            seen.put_values(tokens, &values[start(rows)..], heads.keys * size);
+                            Ok(())
+                        })?;
+                    }
+                }
+            }
+            before = way;
+            for member in 0..group {
+                let q = &q[segment.queries.start * stride + (head * group + member) * size..];
+                let out = &mut out[segment.queries.start * own_stride + member * size..];
+                seen.attend(
+                    Strided::rows(q, stride),
+                    segment.queries.len(),
+                    length,
+                    out,
+                    own_stride,
+                );
+            }
+        }
+        Ok(())
+    };
+    // Threads take whole heads, so each writes apart from the others.
+    let mut apart = vec![0.0; out.len()];
+    let work: usize = plan
+        .segments
+        .iter()
+        .zip(&lengths)
+        .map(|(segment, length)| segment.queries.len() * length)
+        .sum();
+    let parts = rows * own_stride;
+    if work * stride < PARALLEL {
+        apart.chunks_mut(parts).enumerate().try_for_each(one)?;
+    } else {
+        apart.par_chunks_mut(parts).enumerate().try_for_each(one)?;
+    }
+    for (head, part) in apart.chunks(parts).enumerate() {
+        for (out, part) in out.chunks_mut(stride).zip(part.chunks(own_stride)) {
+            out[head * own_stride..(head + 1) * own_stride].copy_from_slice(part);
+        }
+    }
+    Ok(())
+}
+
 struct Attention {
     heads: Heads,
     plan: Arc<AttentionPlan>,
@@ -177,15 +285,15 @@ impl Attention {
         v: &[f32],
     ) -> Result<(Vec<f32>, Vec<f32>)> {
         let (size, stride) = (self.heads.size, self.heads.keys * self.heads.size);
-        let own = segment.own.start..segment.own.start + segment.first + segment.queries.len();
-        let count = segment.context.iter().map(Span::len).sum::<usize>() + own.len();
+        let way = segment.way();
+        let count = way.iter().map(Span::len).sum::<usize>();
         let (mut keys, mut values) = (Vec::with_capacity(count * size), Vec::with_capacity(count * size));
         let copy = |all: &[f32], rows: &Range<usize>, out: &mut Vec<f32>| {
             for row in rows.clone() {
                 out.extend_from_slice(&all[row * stride + head * size..][..size]);
             }
         };
-        for span in &segment.context {
+        for span in &way {
             match span {
                 Span::Local(rows) => {
                     copy(k, rows, &mut keys);
@@ -204,8 +312,6 @@ impl Attention {
                 }
             }
         }
-        copy(k, &own, &mut keys);
-        copy(v, &own, &mut values);
         Ok((keys, values))
     }
 
@@ -259,28 +365,8 @@ impl CustomOp3 for Attention {
         v_layout: &Layout,
     ) -> Result<(CpuStorage, Shape)> {
         let (q, k, v) = (slice(q, q_layout)?, slice(k, k_layout)?, slice(v, v_layout)?);
-        let (size, group) = (self.heads.size, self.heads.group());
-        let stride = self.heads.queries * size;
         let mut out = vec![0.0; q.len()];
-        for segment in self
-            .plan
-            .segments
-            .iter()
-            .filter(|segment| !segment.queries.is_empty())
-        {
-            let results = self.units(segment, k, v, |head, unit| {
-                let starts = (0..group).map(|member| self.start(segment, head * group + member));
-                unit.forward(starts.map(|start| &q[start..]))
-            })?;
-            for (head, result) in results.iter().enumerate() {
-                for (member, rows) in result.iter().enumerate() {
-                    let start = self.start(segment, head * group + member);
-                    for (out, row) in out[start..].chunks_mut(stride).zip(rows.chunks_exact(size)) {
-                        out[..size].copy_from_slice(row);
-                    }
-                }
-            }
-        }
+        attend([q, k, v], self.heads, &self.plan, self.layer, &mut out)?;
         Ok((CpuStorage::F32(out), q_layout.shape().clone()))
     }
 
@@ -327,12 +413,9 @@ impl CustomOp3 for Attention {
                         }
                     }
                     let mut row = 0;
-                    let own = Span::Local(
-                        segment.own.start..segment.own.start + segment.first + segment.queries.len(),
-                    );
-                    for span in segment.context.iter().chain([&own]) {
+                    for span in segment.way() {
                         // What was kept from an earlier pass is a constant.
-                        if let Span::Local(rows) = span {
+                        if let Span::Local(rows) = &span {
                             for (seen, token) in rows.clone().enumerate() {
                                 let from = (row + seen) * size..(row + seen + 1) * size;
                                 let to = token * key_stride + head * size;

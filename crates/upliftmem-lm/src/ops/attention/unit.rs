@@ -1,14 +1,138 @@
 //! One head of keys and the query heads that share it.
 
+use std::ops::Range;
+
 use crate::ops::{
     exp::exp,
-    kernel::{Panels, Shape, Strided, Target, multiply, panels_of, tiles_of},
+    kernel::{Panels, Shape, Strided, Target, cut_and_multiply, grow, panels_of},
 };
 
 /// Queries handled together: beyond the diagonal of a block nothing is computed.
 const BLOCK: usize = 48;
 
-/// What a segment sees of one head. Every query is one of the last tokens seen: the last query sees all.
+/// Queries of one block and how many tokens the last of them sees.
+struct Block {
+    first: usize,
+    count: usize,
+    seen: usize,
+}
+
+/// Every query is one of the last tokens seen: the last query sees all.
+fn blocks(queries: usize, seen: usize) -> impl Iterator<Item = Block> {
+    (0..queries).step_by(BLOCK).map(move |first| {
+        let count = BLOCK.min(queries - first);
+        Block {
+            first,
+            count,
+            seen: seen - queries + first + count,
+        }
+    })
+}
+
+/// The share of each token in each query of a block. `q` begins with the block, `keys` are panels of tokens.
+fn shares_of(q: Strided<'_>, block: &Block, size: usize, scale: f32, keys: &[f32], space: &mut Space) {
+    let Block { count, seen, .. } = *block;
+    let Space { tiles, shares, .. } = space;
+    grow(shares, count * seen);
+    let mut target = Target {
+        out: shares,
+        stride: seen,
+        columns: seen,
+        add: false,
+    };
+    cut_and_multiply((count, size), q, Panels::of(keys, size), &mut target, tiles);
+    pulp::Arch::new().dispatch(|| {
+        for (query, row) in shares[..count * seen].chunks_exact_mut(seen).enumerate() {
+            softmax(row, seen - count + query + 1, scale);
+        }
+    });
+}
+
+/// Keys and values of one head as panels, token after token. What the next segment sees too stays where it is.
+pub(super) struct Seen {
+    size: usize,
+    scale: f32,
+    /// Tokens that there is room for.
+    room: usize,
+    /// Panels of tokens.
+    keys: Vec<f32>,
+    /// Panels of entries.
+    values: Vec<f32>,
+    space: Space,
+}
+
+impl Seen {
+    pub(super) fn new(size: usize, scale: f32, room: usize) -> Self {
+        let panel = Shape::here().panel;
+        Self {
+            size,
+            scale,
+            room,
+            keys: vec![0.0; room.next_multiple_of(panel) * size],
+            values: vec![0.0; room * size.next_multiple_of(panel)],
+            space: Space::default(),
+        }
+    }
+
+    /// Puts keys at some tokens' places, one of every `stride` entries on.
+    pub(super) fn put_keys(&mut self, tokens: Range<usize>, keys: &[f32], stride: usize) {
+        let Shape { panel, .. } = Shape::here();
+        for (token, key) in tokens.zip(keys.chunks(stride)) {
+            let start = token / panel * panel * self.size + token % panel;
+            let places = self.keys[start..].iter_mut().step_by(panel);
+            for (place, &entry) in places.zip(&key[..self.size]) {
+                *place = entry;
+            }
+        }
+    }
+
+    /// The same for values.
+    pub(super) fn put_values(&mut self, tokens: Range<usize>, values: &[f32], stride: usize) {
+        let Shape { panel, .. } = Shape::here();
+        for (token, value) in tokens.zip(values.chunks(stride)) {
+            for (number, part) in value[..self.size].chunks(panel).enumerate() {
+                let start = (number * self.room + token) * panel;
+                self.values[start..start + part.len()].copy_from_slice(part);
+            }
+        }
+    }
+
+    /// Attention of some queries, the last of which sees the first `seen` tokens, to rows of `stride` entries.
+    pub(super) fn attend(
+        &mut self,
+        q: Strided<'_>,
+        queries: usize,
+        seen: usize,
+        out: &mut [f32],
+        stride: usize,
+    ) {
+        for block in blocks(queries, seen) {
+            shares_of(
+                q.from_row(block.first),
+                &block,
+                self.size,
+                self.scale,
+                &self.keys,
+                &mut self.space,
+            );
+            let mut target = Target {
+                out: &mut out[block.first * stride..],
+                stride,
+                columns: self.size,
+                add: false,
+            };
+            let values = Panels {
+                entries: &self.values,
+                stride: self.room * Shape::here().panel,
+            };
+            let shares = Strided::rows(&self.space.shares, block.seen);
+            let size = (block.count, block.seen);
+            cut_and_multiply(size, shares, values, &mut target, &mut self.space.tiles);
+        }
+    }
+}
+
+/// What a segment sees of one head, for the way back.
 pub(super) struct Unit {
     pub(super) size: usize,
     pub(super) scale: f32,
@@ -27,13 +151,6 @@ pub(super) struct Slopes {
     pub(super) values: Vec<f32>,
 }
 
-/// Queries of one block and how many tokens the last of them sees.
-struct Block {
-    first: usize,
-    count: usize,
-    seen: usize,
-}
-
 /// Space that every block uses again.
 #[derive(Default)]
 struct Space {
@@ -48,87 +165,8 @@ impl Unit {
         self.keys.len() / self.size
     }
 
-    fn blocks(&self) -> impl Iterator<Item = Block> {
-        (0..self.queries).step_by(BLOCK).map(|first| {
-            let count = BLOCK.min(self.queries - first);
-            Block {
-                first,
-                count,
-                seen: self.seen() - self.queries + first + count,
-            }
-        })
-    }
-
     fn rows<'a>(&self, all: &'a [f32], block: &Block) -> Strided<'a> {
         Strided::rows(&all[block.first * self.stride..], self.stride)
-    }
-
-    /// The share of each token in each query of a block.
-    fn shares(&self, q: &[f32], block: &Block, keys: &[f32], space: &mut Space) {
-        let Block { count, seen, .. } = *block;
-        tiles_of(self.rows(q, block), count, self.size, &mut space.tiles);
-        space.shares.resize(count * seen, 0.0);
-        let mut target = Target {
-            out: &mut space.shares,
-            stride: seen,
-            columns: seen,
-            add: false,
-        };
-        multiply(
-            count,
-            self.size,
-            &space.tiles,
-            Panels::of(keys, self.size),
-            &mut target,
-        );
-        pulp::Arch::new().dispatch(|| {
-            for (query, row) in space.shares[..count * seen].chunks_exact_mut(seen).enumerate() {
-                softmax(row, seen - count + query + 1, self.scale);
-            }
-        });
-    }
-
-    /// Rows of results for each query head.
-    pub(super) fn forward<'a>(&self, queries: impl Iterator<Item = &'a [f32]>) -> Vec<Vec<f32>> {
-        let (mut keys, mut values, mut space) = (Vec::new(), Vec::new(), Space::default());
-        panels_of(
-            Strided::rows(&self.keys, self.size).transposed(),
-            self.size,
-            self.seen(),
-            &mut keys,
-        );
-        panels_of(
-            Strided::rows(&self.values, self.size),
-            self.seen(),
-            self.size,
-            &mut values,
-        );
-        queries
-            .map(|q| {
-                let mut out = vec![0.0; self.queries * self.size];
-                for block in self.blocks() {
-                    self.shares(q, &block, &keys, &mut space);
-                    tiles_of(
-                        Strided::rows(&space.shares, block.seen),
-                        block.count,
-                        block.seen,
-                        &mut space.tiles,
-                    );
-                    let mut target = Target {
-                        out: &mut out[block.first * self.size..],
-                        stride: self.size,
-                        columns: self.size,
-                        add: false,
-                    };
-                    let values = Panels {
-                        entries: &values,
-                        stride: self.seen() * Shape::here().panel,
-                    };
-                    multiply(block.count, block.seen, &space.tiles, values, &mut target);
-                }
-                out
-            })
-            .collect()
     }
 
     /// The way back for each query head, given its queries, results and the slopes by the results.
@@ -155,33 +193,29 @@ impl Unit {
         };
         for [q, out, slope] in heads {
             let mut by_query = vec![0.0; self.queries * self.size];
-            for block in self.blocks() {
+            for block in blocks(self.queries, self.seen()) {
                 let Block { first, count, seen } = block;
-                self.shares(q, &block, &keys, &mut space);
+                let rows = self.rows(q, &block);
+                shares_of(rows, &block, self.size, self.scale, &keys, &mut space);
                 // Values: shares across, times slopes.
                 panels_of(self.rows(slope, &block), count, self.size, &mut space.panels);
-                tiles_of(
-                    Strided::rows(&space.shares, seen).transposed(),
-                    seen,
-                    count,
-                    &mut space.tiles,
-                );
-                self.collect(seen, count, &space, &mut slopes.values);
+                let shares = Strided::rows(&space.shares, seen).transposed();
+                let sizes = (seen, count);
+                self.collect(sizes, shares, &space.panels, &mut slopes.values, &mut space.tiles);
                 // Shares, then scores: what a share gains beyond the mean of its row.
-                tiles_of(self.rows(slope, &block), count, self.size, &mut space.tiles);
-                space.slopes.resize(count * seen, 0.0);
+                grow(&mut space.slopes, count * seen);
                 let mut target = Target {
                     out: &mut space.slopes,
                     stride: seen,
                     columns: seen,
                     add: false,
                 };
-                multiply(
-                    count,
-                    self.size,
-                    &space.tiles,
+                cut_and_multiply(
+                    (count, self.size),
+                    self.rows(slope, &block),
                     Panels::of(&values, self.size),
                     &mut target,
+                    &mut space.tiles,
                 );
                 let shares = space.shares.chunks_exact(seen);
                 for (query, (row, shares)) in space
@@ -198,44 +232,46 @@ impl Unit {
                     }
                 }
                 // Keys: slopes of scores across, times queries.
-                panels_of(self.rows(q, &block), count, self.size, &mut space.panels);
-                tiles_of(
-                    Strided::rows(&space.slopes, seen).transposed(),
-                    seen,
-                    count,
+                panels_of(rows, count, self.size, &mut space.panels);
+                let by_score = Strided::rows(&space.slopes, seen);
+                self.collect(
+                    sizes,
+                    by_score.transposed(),
+                    &space.panels,
+                    &mut slopes.keys,
                     &mut space.tiles,
                 );
-                self.collect(seen, count, &space, &mut slopes.keys);
                 // Queries: slopes of scores times keys.
-                tiles_of(Strided::rows(&space.slopes, seen), count, seen, &mut space.tiles);
                 let mut target = Target {
                     out: &mut by_query[first * self.size..],
                     stride: self.size,
                     columns: self.size,
                     add: false,
                 };
-                multiply(count, seen, &space.tiles, key_rows, &mut target);
+                cut_and_multiply((count, seen), by_score, key_rows, &mut target, &mut space.tiles);
             }
             slopes.queries.push(by_query);
         }
         slopes
     }
 
-    /// Adds the product of the space's tiles and panels to rows of tokens.
-    fn collect(&self, tokens: usize, depth: usize, space: &Space, out: &mut [f32]) {
+    /// Adds the product of the left side and panels to rows of tokens.
+    fn collect(
+        &self,
+        (tokens, depth): (usize, usize),
+        left: Strided<'_>,
+        panels: &[f32],
+        out: &mut [f32],
+        tiles: &mut Vec<f32>,
+    ) {
         let mut target = Target {
             out,
             stride: self.size,
             columns: self.size,
             add: true,
         };
-        multiply(
-            tokens,
-            depth,
-            &space.tiles,
-            Panels::of(&space.panels, depth),
-            &mut target,
-        );
+        let panels = Panels::of(panels, depth);
+        cut_and_multiply((tokens, depth), left, panels, &mut target, tiles);
     }
 }
 
