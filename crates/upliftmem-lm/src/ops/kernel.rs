@@ -195,7 +195,7 @@ impl<'a> Strided<'a> {
     }
 
     /// The rows from one on.
-    pub(super) fn from_row(self, row: usize) -> Self {
+    pub(super) fn starting_at(self, row: usize) -> Self {
         Self {
             entries: &self.entries[row * self.row..],
             ..self

@@ -108,7 +108,7 @@ impl Seen {
     ) {
         for block in blocks(queries, seen) {
             shares_of(
-                q.from_row(block.first),
+                q.starting_at(block.first),
                 &block,
                 self.size,
                 self.scale,
