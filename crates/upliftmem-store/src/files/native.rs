@@ -46,8 +46,11 @@ pub fn json_lines(
 fn memory(mut fields: Fields<'_>, now: Timestamp, mint: &mut MintId) -> Result<ImportItem> {
     let text: String = fields.required("text")?;
     let created_at = fields.optional("created_at")?.unwrap_or(now);
-    let id = match fields.optional("id")? {
-        Some(id) => id,
+    let id = match fields.optional::<String>("id")? {
+        Some(name) => name.parse().map_err(|_| {
+            let way_out = "leave it out to get a new one, and keep your own name in metadata";
+            fields.refuse("id", format_args!("{name:?} is not a UUID; {way_out}"))
+        })?,
         None => mint(created_at),
     };
     let stored = StoredMemory {

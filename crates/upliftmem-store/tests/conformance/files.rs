@@ -113,7 +113,10 @@ pub(crate) async fn a_bad_line_is_named_and_nothing_is_imported(store: TestStore
         ("{\"metadata\":{}}", ", field \"text\": "),
         ("{\"text\":\"x\",\"tokens\":-1}", ", field \"tokens\": "),
         ("{\"text\":\"x\",\"status\":\"lost\"}", ", field \"status\": "),
-        ("{\"text\":\"x\",\"id\":\"nine\"}", ", field \"id\": "),
+        (
+            "{\"text\":\"x\",\"id\":\"nine\"}",
+            ", field \"id\": \"nine\" is not a UUID; leave it out",
+        ),
         ("{\"text\":\"\"}", ", field \"text\": "),
         ("[1]", ": it is not a JSON object"),
         (
