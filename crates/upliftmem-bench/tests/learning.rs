@@ -4,12 +4,12 @@
 use std::sync::Arc;
 
 use upliftmem_bench::{
-    learning::{Arena, Gathering, Measurement, Plan, Texts, run},
+    learning::{Arena, CompactRow, Execution, Gathering, Measurement, Plan, Texts, run},
     worlds::{World, WorldKind},
 };
 use upliftmem_core::MemorySet;
-use upliftmem_engine::Strategy;
-use upliftmem_scorer::{CompactSettings, embedder::HashEmbedder};
+use upliftmem_engine::{RetrievalSettings, Strategy};
+use upliftmem_scorer::{CompactSettings, LabelKind, embedder::HashEmbedder};
 
 fn hash() -> Texts {
     Texts::Read(Arc::new(HashEmbedder::default()))
@@ -24,9 +24,14 @@ fn quick() -> CompactSettings {
     }
 }
 
-fn gathered(kind: WorldKind, seed: u64, strategy: Strategy) -> Vec<upliftmem_bench::learning::Execution> {
+fn gathered(kind: WorldKind, seed: u64, strategy: Strategy) -> Vec<Execution> {
+    gathered_by(quick(), kind, seed, strategy)
+}
+
+fn gathered_by(settings: CompactSettings, kind: WorldKind, seed: u64, strategy: Strategy) -> Vec<Execution> {
     let arena = Arena::new(World::generate(kind, seed).unwrap(), &hash()).unwrap();
-    let mut gathering = Gathering::begin(&arena, quick(), seed).unwrap();
+    let retrieval = RetrievalSettings::default();
+    let mut gathering = Gathering::begin(&arena, settings, &retrieval, seed).unwrap();
     gathering.extend(strategy, 320).unwrap();
     gathering.labels
 }
@@ -39,6 +44,13 @@ fn the_same_seed_gathers_the_same_labels_and_another_does_not() {
     assert_eq!(first[..300], random[..300]);
     assert_ne!(first[300..], random[300..]);
     assert_ne!(first, gathered(WorldKind::Routes, 4, Strategy::Evsi));
+    let paired = CompactSettings {
+        labels: LabelKind::Paired,
+        ..quick()
+    };
+    let paired = gathered_by(paired, WorldKind::Routes, 3, Strategy::Evsi);
+    assert_eq!(paired.len(), first.len());
+    assert_ne!(first, paired, "another kind of label teaches something else");
 }
 
 #[test]
@@ -64,9 +76,8 @@ fn labels_are_outcomes_and_never_expectations() {
 #[test]
 fn the_best_set_is_beyond_every_learner_and_learning_beats_no_memory() {
     let plan = Plan {
-        compact: vec![("compact".into(), hash())],
+        compact: vec![CompactRow::new("compact", hash())],
         strategies: vec![Strategy::Evsi],
-        settings: CompactSettings::default(),
         baselines: true,
         budgets: vec![300, 700],
     };

@@ -3,7 +3,10 @@
 //!
 //! Options: `seeds=0..10`, `budgets=300,700,1900`, `strategies=evsi,random` (how labels beyond the first 300 are chosen),
 //! `rows=hash,told,baselines` or `rows=all`, `potion=DIRECTORY` (a model2vec directory, for the row `potion`), `losses`
-//! (where the rest of the best sets' gain went), `member_cost=0.07` (what a memory is expected to cost), `out=FILE` (every world that is done goes there at once; the same command again goes on).
+//! (where the rest of the best sets' gain went); rows with a part left out: `paired` (labels are uplifts over one reference, as in
+//! the paper, not utilities), `no-headroom` (what a task has left to gain is not looked at), `no-exploration` (sampled sets follow
+//! the expected values, as in the paper), `no-cost` (a memory costs nothing until labels say so);
+//! `member_cost=0.07` (what a memory is expected to cost), `out=FILE` (every world that is done goes there at once; the same command again goes on).
 //!
 //! Prints, for each learner and number of labels, the share of the best set's gain over no memory that is reached on
 //! unseen tasks, with the 95 % interval over seeds (each seed's mean over its worlds is one observation), and how far strategies are
@@ -26,12 +29,12 @@ use std::{
 
 use rayon::prelude::*;
 use upliftmem_bench::{
-    learning::{BUDGETS, Plan, Run, Texts, run},
+    learning::{BUDGETS, CompactRow, Plan, Run, Texts, run},
     worlds::WorldKind,
 };
 use upliftmem_engine::Strategy;
 use upliftmem_scorer::{
-    CompactSettings,
+    CompactSettings, LabelKind,
     embedder::{HashEmbedder, StaticEmbedder},
 };
 
@@ -144,27 +147,37 @@ impl Asked {
         let mut plan = Plan {
             compact: Vec::new(),
             strategies,
-            settings,
             baselines: false,
             budgets,
         };
         let hash = || Texts::Read(Arc::new(HashEmbedder::default()));
         for row in rows.split(',') {
-            let (texts, name) = match row {
-                "hash" => (hash(), "compact"),
-                "told" => (Texts::Told, "compact, told the structure"),
-                "potion" => {
-                    let directory = potion.as_ref().ok_or("row potion needs potion=DIRECTORY")?;
-                    let embedder = StaticEmbedder::load(directory.as_ref())?;
-                    (Texts::Read(Arc::new(embedder)), "compact, potion")
-                }
+            let mut compact = match row {
                 "baselines" => {
                     plan.baselines = true;
                     continue;
                 }
+                "hash" => CompactRow::new("compact", hash()),
+                "told" => CompactRow::new("compact, told the structure", Texts::Told),
+                "potion" => {
+                    let directory = potion.as_ref().ok_or("row potion needs potion=DIRECTORY")?;
+                    let embedder = StaticEmbedder::load(directory.as_ref())?;
+                    CompactRow::new("compact, potion", Texts::Read(Arc::new(embedder)))
+                }
+                "paired" | "no-headroom" | "no-exploration" | "no-cost" => {
+                    CompactRow::new(&format!("compact, {}", row.replace('-', " ")), hash())
+                }
                 other => return Err(format!("{other} is no row").into()),
             };
-            plan.compact.push((name.to_owned(), texts));
+            compact.settings = settings;
+            match row {
+                "paired" => compact.settings.labels = LabelKind::Paired,
+                "no-headroom" => compact.settings.headroom = false,
+                "no-exploration" => compact.retrieval.exploration = 0.0,
+                "no-cost" => compact.settings.member_cost = 0.0,
+                _ => {}
+            }
+            plan.compact.push(compact);
         }
         if kinds.is_empty() {
             kinds = WorldKind::ALL.to_vec();

@@ -4,7 +4,7 @@ use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 use upliftmem_core::{MemorySet, Task};
-use upliftmem_engine::{Result, Strategy};
+use upliftmem_engine::{Result, RetrievalSettings, Strategy};
 use upliftmem_scorer::CompactSettings;
 
 use super::{
@@ -66,15 +66,38 @@ pub struct Run {
     pub measurements: Vec<Measurement>,
 }
 
+/// A compact scorer that gathers its own labels.
+#[derive(Clone)]
+pub struct CompactRow {
+    /// Its name in the table.
+    pub name: String,
+    /// Where vectors come from.
+    pub texts: Texts,
+    /// How it learns.
+    pub settings: CompactSettings,
+    /// How it samples sets.
+    pub retrieval: RetrievalSettings,
+}
+
+impl CompactRow {
+    /// The scorer as it is by default.
+    pub fn new(name: &str, texts: Texts) -> Self {
+        Self {
+            name: name.to_owned(),
+            texts,
+            settings: CompactSettings::default(),
+            retrieval: RetrievalSettings::default(),
+        }
+    }
+}
+
 /// Which rows a run has.
 #[derive(Clone)]
 pub struct Plan {
-    /// Compact scorers that gather their own labels: name, and where vectors come from.
-    pub compact: Vec<(String, Texts)>,
+    /// Compact scorers that gather their own labels.
+    pub compact: Vec<CompactRow>,
     /// How labels beyond the stream are chosen.
     pub strategies: Vec<Strategy>,
-    /// How they learn.
-    pub settings: CompactSettings,
     /// Whether the other learners are measured, on the labels of the first compact scorer.
     pub baselines: bool,
     /// Where the curve ends.
@@ -85,9 +108,9 @@ impl Plan {
     /// The learner and the number of labels of each row that a run has, in order.
     pub fn rows(&self) -> Vec<(String, usize)> {
         let mut learners = Vec::new();
-        for (row, (name, _)) in self.compact.iter().enumerate() {
+        for (row, compact) in self.compact.iter().enumerate() {
             for (place, strategy) in self.strategies.iter().enumerate() {
-                learners.push(format!("{name}, {strategy}"));
+                learners.push(format!("{}, {strategy}", compact.name));
                 if row == 0 && place == 0 && self.baselines {
                     learners.extend(baselines().iter().map(|learner| learner.name()));
                 }
@@ -111,15 +134,16 @@ struct TestTask<'a> {
 /// Gathers labels in a world and measures every learner on them.
 pub fn run(kind: WorldKind, seed: u64, plan: &Plan) -> Result<Run> {
     let mut measurements = Vec::new();
-    for (row, (name, texts)) in plan.compact.iter().enumerate() {
-        let arena = Arena::new(World::generate(kind, seed)?, texts)?;
+    for (row, compact) in plan.compact.iter().enumerate() {
+        let arena = Arena::new(World::generate(kind, seed)?, &compact.texts)?;
         let tasks = test_tasks(&arena, seed)?;
-        let begun = Gathering::begin(&arena, plan.settings, seed)?;
+        let begun = Gathering::begin(&arena, compact.settings, &compact.retrieval, seed)?;
         for (place, &strategy) in plan.strategies.iter().enumerate() {
             let mut gathering = begun.clone();
             for &budget in &plan.budgets {
                 gathering.extend(strategy, budget)?;
-                let learner = ScorerRetriever::new(&format!("{name}, {strategy}"), gathering.refit()?);
+                let learner =
+                    ScorerRetriever::new(&format!("{}, {strategy}", compact.name), gathering.refit()?);
                 let mut measured = measure(&arena, &learner, budget, &tasks)?;
                 measured.probed = probed(&arena, gathering.probes())?;
                 measurements.push(measured);

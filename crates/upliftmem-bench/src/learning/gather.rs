@@ -10,9 +10,11 @@ use std::{
 
 use rand::{Rng, RngExt, SeedableRng, seq::SliceRandom};
 use rand_chacha::ChaCha8Rng;
-use upliftmem_core::{MemorySet, Task, TaskId};
+use upliftmem_core::{MemorySet, ReferenceId, Task, TaskId};
 use upliftmem_engine::{ProbeSettings, Result, RetrievalSettings, Scene, Strategy, plan, sample};
-use upliftmem_scorer::{CompactLearner, CompactScorer, CompactSettings, FitReport, Label, SetScorer};
+use upliftmem_scorer::{
+    CompactLearner, CompactScorer, CompactSettings, FitReport, Label, LabelKind, SetScorer,
+};
 
 use super::arena::{Arena, MEMORIES_MAX};
 
@@ -46,6 +48,8 @@ pub struct Execution {
 pub struct Gathering<'a> {
     arena: &'a Arena,
     rng: ChaCha8Rng,
+    labelled: LabelKind,
+    retrieval: RetrievalSettings,
     learner: CompactLearner,
     scorer: Arc<CompactScorer>,
     referenced: BTreeSet<TaskId>,
@@ -59,7 +63,12 @@ pub struct Gathering<'a> {
 
 impl<'a> Gathering<'a> {
     /// The stream: the first 300 labels.
-    pub fn begin(arena: &'a Arena, settings: CompactSettings, seed: u64) -> Result<Self> {
+    pub fn begin(
+        arena: &'a Arena,
+        settings: CompactSettings,
+        retrieval: &RetrievalSettings,
+        seed: u64,
+    ) -> Result<Self> {
         let mut learner = CompactLearner::new(settings)?;
         for memory in arena.world.memories() {
             learner.add_memory(memory.id, arena.memory_embedding(memory.id))?;
@@ -68,6 +77,8 @@ impl<'a> Gathering<'a> {
         let mut gathering = Self {
             arena,
             rng: ChaCha8Rng::seed_from_u64(seed),
+            labelled: settings.labels,
+            retrieval: retrieval.clone(),
             learner,
             scorer,
             referenced: BTreeSet::new(),
@@ -76,7 +87,6 @@ impl<'a> Gathering<'a> {
             labels: Vec::new(),
             report: None,
         };
-        let settings = RetrievalSettings::default();
         for task in gathering.stream() {
             let reference = arena.execute(task, &MemorySet::EMPTY, gathering.rng.random())?;
             gathering.refit_if_due()?;
@@ -86,8 +96,8 @@ impl<'a> Gathering<'a> {
             let path = sample(
                 bound.as_ref(),
                 arena.pool(task),
-                &settings,
-                settings.policy()?,
+                retrieval,
+                retrieval.policy()?,
                 &mut gathering.rng,
             )?;
             drop(bound);
@@ -119,7 +129,6 @@ impl<'a> Gathering<'a> {
             strategy,
             ..ProbeSettings::default()
         };
-        let retrieval = RetrievalSettings::default();
         while self.labels.len() < count {
             self.refit_if_due()?;
             tasks.shuffle(&mut self.rng);
@@ -134,7 +143,7 @@ impl<'a> Gathering<'a> {
             let planned = plan(
                 scorer.as_ref(),
                 &scenes,
-                &retrieval,
+                &self.retrieval,
                 &settings,
                 budget,
                 &mut self.rng,
@@ -183,18 +192,26 @@ impl<'a> Gathering<'a> {
         let time = self.labels.len() as f64;
         self.learner
             .add_task(task.id, self.arena.task_input(task).embedding)?;
-        let of = |set: MemorySet, value: f64| Label {
+        let of = |set: MemorySet, value: f64, reference| Label {
             task: task.id,
             set,
             value,
-            reference: None,
+            reference,
             time,
         };
         let mut arrived = Vec::new();
-        if self.referenced.insert(task.id) {
-            arrived.push(of(MemorySet::EMPTY, reference));
+        match self.labelled {
+            LabelKind::Smoothed => {
+                if self.referenced.insert(task.id) {
+                    arrived.push(of(MemorySet::EMPTY, reference, None));
+                }
+                arrived.push(of(set.clone(), utility, None));
+            }
+            LabelKind::Paired => {
+                let shared = ReferenceId::from_u128(task.id.as_u128());
+                arrived.push(of(set.clone(), utility - reference, Some(shared)));
+            }
         }
-        arrived.push(of(set.clone(), utility));
         for label in &arrived {
             if self.fitted == 0 {
                 self.learner.hold(label)?;

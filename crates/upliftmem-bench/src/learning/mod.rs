@@ -10,7 +10,7 @@ mod retrieve;
 mod texts;
 
 pub use arena::Arena;
-pub use curve::{BUDGETS, Loss, Measurement, Plan, Run, run};
+pub use curve::{BUDGETS, CompactRow, Loss, Measurement, Plan, Run, run};
 pub use gather::{Execution, Gathering};
 pub use learners::{Choice, Learner, LinearModel, ScorerRetriever};
 pub use texts::Texts;
