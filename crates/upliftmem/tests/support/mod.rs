@@ -159,15 +159,23 @@ impl<'p> Session<'p> {
     }
 
     /// All of it but what was learned, which every change of a scorer changes: numbers are `#`, of a table the heading is
-    /// left, and `query` is what was asked about.
+    /// left, tasks and memories that are shown are any, and `query` is what was asked about, whole or cut.
     pub(crate) fn shape(&self, query: &str) -> String {
         let mut shape = String::new();
         let mut in_rows = false;
+        let begun: String = query.chars().take(60).collect();
         for line in self.seen().replace(query, "QUERY").lines() {
+            let line = match line {
+                line if line.starts_with(&begun) => "QUERY",
+                line if line.trim_start().starts_with("task  ") => "task ...",
+                line if line.trim_start().starts_with("memory  ") => "memory ...",
+                line => line,
+            };
             let is_rule = line.contains("--") && line.chars().all(|letter| letter == '-' || letter == ' ');
             in_rows = is_rule || in_rows && !(line.is_empty() || line.starts_with(['$', '!']));
             let line = if is_rule { "(rows)" } else { line };
-            if is_rule || !in_rows {
+            let again = line == "memory ..." && shape.ends_with("memory ...\n");
+            if is_rule || !(in_rows || again) {
                 shape += &numberless(line);
                 shape.push('\n');
             }
