@@ -57,7 +57,7 @@ pub enum ProbeStrategy {
     Thompson,
 }
 
-/// How marginal values are found. All give the same picks.
+/// How marginal values are found. All give the same picks, but that a table may break ties otherwise which rounding decides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Evaluation {

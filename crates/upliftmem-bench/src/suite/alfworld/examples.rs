@@ -55,15 +55,10 @@ pub(super) fn read(collection: &Path) -> Result<BTreeMap<String, String>, LoadEr
 /// The transcripts say `put X in/on Y` where the games say `move X to Y`.
 fn as_played(transcript: &str) -> String {
     let lines = transcript.trim().lines().map(|line| {
-        for (from, to, between) in [
-            ("> put ", "> move ", " to "),
-            ("You put the ", "You move the ", " to "),
-        ] {
-            if let Some((what, place)) = line
-                .strip_prefix(from)
-                .and_then(|rest| rest.split_once(" in/on "))
-            {
-                return format!("{to}{what}{between}{place}");
+        for (from, to) in [("> put ", "> move "), ("You put the ", "You move the ")] {
+            let rest = line.strip_prefix(from);
+            if let Some((what, place)) = rest.and_then(|rest| rest.split_once(" in/on ")) {
+                return format!("{to}{what} to {place}");
             }
         }
         line.to_owned()
