@@ -96,11 +96,14 @@ pub(super) struct Role {
     pub(super) failure_costs_all: bool,
 }
 
-/// What acts, what it is called in tables, and its settings beside its name.
-pub(super) struct Actor {
-    pub(super) executor: Arc<dyn Executor>,
-    pub(super) title: String,
-    pub(super) settings: Value,
+/// Who executes a suite's tasks.
+pub struct Actor {
+    /// What runs tasks.
+    pub executor: Arc<dyn Executor>,
+    /// What it is called in tables.
+    pub title: String,
+    /// What decides executions besides the executor's name; null where nothing does.
+    pub settings: Value,
 }
 
 impl Actor {

@@ -6,15 +6,13 @@ mod lessons;
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::Path,
-    sync::Arc,
 };
 
 use rand::{SeedableRng, seq::SliceRandom};
 use rand_chacha::ChaCha8Rng;
-use serde_json::Value;
 use sha2::{Digest, Sha256};
 use upliftmem_agent::{
-    ExecutionRequest, Executor, Turn,
+    ExecutionRequest, Turn,
     prompts::{ActStyle, Domain},
 };
 use upliftmem_core::Task;
@@ -186,16 +184,8 @@ impl Suite for AlfworldSuite {
         "alfworld"
     }
 
-    fn agent(&self) -> &str {
-        &self.actor.title
-    }
-
-    fn executor(&self) -> Arc<dyn Executor> {
-        Arc::clone(&self.actor.executor)
-    }
-
-    fn agent_settings(&self) -> &Value {
-        &self.actor.settings
+    fn actor(&self) -> &Actor {
+        &self.actor
     }
 
     fn domain(&self) -> Domain {

@@ -6,16 +6,12 @@ use std::{path::Path, sync::Arc};
 
 use rand::{SeedableRng, seq::SliceRandom};
 use rand_chacha::ChaCha8Rng;
-use serde_json::Value;
 use sha2::{Digest, Sha256};
-use upliftmem_agent::{
-    Executor,
-    prompts::{Domain, MemoryBudget},
-};
+use upliftmem_agent::prompts::{Domain, MemoryBudget};
 use upliftmem_core::Task;
 use upliftmem_engine::UtilitySettings;
 
-use super::{Experience, Lesson, ModelAgent, Part, Partition, Suite};
+use super::{Actor, Experience, Lesson, ModelAgent, Part, Partition, Suite};
 use crate::{
     bigcodebench::{Benchmark, CodeExecutor, CodeSettings, CodeTask, PythonSandbox},
     protocol::{Error, Result, Sizes},
@@ -31,9 +27,7 @@ const EVIDENCE: MemoryBudget = MemoryBudget {
 
 /// BigCodeBench with a language model that writes programs.
 pub struct BigCodeBenchSuite {
-    executor: Arc<dyn Executor>,
-    title: String,
-    settings: Value,
+    actor: Actor,
     partition: Partition,
 }
 
@@ -101,9 +95,11 @@ impl BigCodeBenchSuite {
         let executor = CodeExecutor::new(Arc::clone(&agent.model), sandbox, tasks, settings);
         let keeping = agent.keeping(Arc::new(executor));
         Ok(Self {
-            executor: keeping.map_err(|error| Error::Execution(error.to_string()))?,
-            title: format!("language model {}", agent.model.name()),
-            settings: agent.settings(),
+            actor: Actor {
+                executor: keeping.map_err(|error| Error::Execution(error.to_string()))?,
+                title: format!("language model {}", agent.model.name()),
+                settings: agent.settings(),
+            },
             partition,
         })
     }
@@ -114,16 +110,8 @@ impl Suite for BigCodeBenchSuite {
         "bigcodebench"
     }
 
-    fn agent(&self) -> &str {
-        &self.title
-    }
-
-    fn agent_settings(&self) -> &Value {
-        &self.settings
-    }
-
-    fn executor(&self) -> Arc<dyn Executor> {
-        Arc::clone(&self.executor)
+    fn actor(&self) -> &Actor {
+        &self.actor
     }
 
     fn partition(&self) -> &Partition {

@@ -7,14 +7,14 @@ use std::{collections::BTreeMap, path::Path, sync::Arc};
 
 use rand::{SeedableRng, seq::SliceRandom};
 use rand_chacha::ChaCha8Rng;
-use serde_json::{Map, Value};
+use serde_json::Map;
 use sha2::{Digest, Sha256};
-use upliftmem_agent::{Execution, Executor, chat::ChatModel, prompts::Domain};
+use upliftmem_agent::{Execution, chat::ChatModel, prompts::Domain};
 use upliftmem_core::{Cost, Performance, Task, TaskId};
 use upliftmem_engine::UtilitySettings;
 
 use self::executor::{Asked, ReplyExecutor, TOKENS_MAX};
-use super::{Experience, Lesson, ModelAgent, Part, Partition, Suite};
+use super::{Actor, Experience, Lesson, ModelAgent, Part, Partition, Suite};
 use crate::{
     memsyco::{Behaviour, Instance, LikelihoodPair, SPLIT_SEED, Scenario, Scores, Verdict, load, split},
     protocol::{Cell, Error, MethodScores, Result, Sizes},
@@ -26,9 +26,7 @@ const PARTITION_SEED: u64 = 42;
 
 /// MemSyco-Bench with a language model that answers.
 pub struct MemsycoSuite {
-    executor: Arc<dyn Executor>,
-    title: String,
-    settings: Value,
+    actor: Actor,
     is_judged: bool,
     dialogues: BTreeMap<TaskId, Vec<Experience>>,
     partition: Partition,
@@ -139,9 +137,11 @@ impl MemsycoSuite {
         let executor = ReplyExecutor::new(Arc::clone(&agent.model), judge, asked, agent.sampling.clone());
         let keeping = agent.keeping(Arc::new(executor));
         Ok(Self {
-            executor: keeping.map_err(|error| Error::Execution(error.to_string()))?,
-            title: format!("language model {}, {judged}", agent.model.name()),
-            settings: agent.settings(),
+            actor: Actor {
+                executor: keeping.map_err(|error| Error::Execution(error.to_string()))?,
+                title: format!("language model {}, {judged}", agent.model.name()),
+                settings: agent.settings(),
+            },
             is_judged,
             dialogues,
             partition,
@@ -154,16 +154,8 @@ impl Suite for MemsycoSuite {
         "memsyco"
     }
 
-    fn agent(&self) -> &str {
-        &self.title
-    }
-
-    fn agent_settings(&self) -> &Value {
-        &self.settings
-    }
-
-    fn executor(&self) -> Arc<dyn Executor> {
-        Arc::clone(&self.executor)
+    fn actor(&self) -> &Actor {
+        &self.actor
     }
 
     fn partition(&self) -> &Partition {

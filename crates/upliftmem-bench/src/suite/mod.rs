@@ -22,7 +22,7 @@ use crate::{
     tables::{Better, DataTable},
 };
 
-pub use agents::{Acting, ModelAgent};
+pub use agents::{Acting, Actor, ModelAgent};
 pub use alfworld::AlfworldSuite;
 pub use bigcodebench::BigCodeBenchSuite;
 pub use executions::{Ended, Wanted, execute_all};
@@ -34,14 +34,23 @@ pub trait Suite: Send + Sync {
     /// Its name in commands and files.
     fn name(&self) -> &'static str;
 
+    /// Who executes its tasks.
+    fn actor(&self) -> &Actor;
+
     /// What executes, in its own words for tables.
-    fn agent(&self) -> &str;
+    fn agent(&self) -> &str {
+        &self.actor().title
+    }
 
     /// What decides executions besides the executor's name; null where nothing does.
-    fn agent_settings(&self) -> &Value;
+    fn agent_settings(&self) -> &Value {
+        &self.actor().settings
+    }
 
     /// What runs its tasks.
-    fn executor(&self) -> Arc<dyn Executor>;
+    fn executor(&self) -> Arc<dyn Executor> {
+        Arc::clone(&self.actor().executor)
+    }
 
     /// Its tasks in their parts.
     fn partition(&self) -> &Partition;

@@ -6,10 +6,9 @@ use std::{collections::BTreeMap, path::Path, sync::Arc};
 
 use rand::{SeedableRng, seq::SliceRandom};
 use rand_chacha::ChaCha8Rng;
-use serde_json::Value;
 use sha2::{Digest, Sha256};
 use upliftmem_agent::{
-    ExecutionRequest, Executor, Turn,
+    ExecutionRequest, Turn,
     prompts::{ActStyle, Domain},
 };
 use upliftmem_core::Task;
@@ -112,16 +111,8 @@ impl Suite for WebshopSuite {
         "webshop"
     }
 
-    fn agent(&self) -> &str {
-        &self.actor.title
-    }
-
-    fn executor(&self) -> Arc<dyn Executor> {
-        Arc::clone(&self.actor.executor)
-    }
-
-    fn agent_settings(&self) -> &Value {
-        &self.actor.settings
+    fn actor(&self) -> &Actor {
+        &self.actor
     }
 
     fn domain(&self) -> Domain {

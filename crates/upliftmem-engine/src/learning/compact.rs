@@ -78,7 +78,7 @@ impl CompactLearning {
     }
 
     pub(super) fn publish(&mut self, version: u64) -> Arc<dyn BelievingScorer> {
-        self.learner.publish().numbered(ScorerVersion(version))
+        self.learner.publish_as(ScorerVersion(version))
     }
 
     pub(super) fn save(

@@ -252,7 +252,12 @@ impl CompactLearner {
 
     /// An immutable version of what has been learned so far. Cheap: large parts are shared.
     pub fn publish(&mut self) -> Arc<CompactScorer> {
-        self.version += 1;
+        self.publish_as(ScorerVersion(self.version + 1))
+    }
+
+    /// The same under the number that whoever publishes it counts by.
+    pub fn publish_as(&mut self, version: ScorerVersion) -> Arc<CompactScorer> {
+        self.version = version.0;
         self.posterior.weigh();
         let now = self.now();
         Arc::new(CompactScorer {
