@@ -62,7 +62,7 @@ impl CompactScorer {
         }
         let registry = Arc::new(registry);
         let tasks: Vec<BoundTask<'_>> = places
-            .into_iter()
+            .into_par_iter()
             .map(|(task, ids, candidates)| self.bind_known(&registry, task, ids, candidates))
             .collect();
         let slots: Vec<Vec<Vec<u32>>> = tasks

@@ -3,6 +3,7 @@
 //! The file is in WAL mode with `synchronous = FULL`: a write that returned has been synced, and survives a crash of
 //! the process, of the system and of the power. Writers that wait together share one sync.
 
+mod checkpoints;
 mod connection;
 mod locks;
 mod writer;
@@ -15,7 +16,7 @@ use std::{
 
 use rusqlite::Connection;
 
-use self::{connection::Transaction, locks::Locks, writer::Writer};
+use self::{checkpoints::Checkpoints, connection::Transaction, locks::Locks, writer::Writer};
 use crate::{
     Store, StoreLimits, Timestamp, Topic, Watch,
     error::{Error, Result},
@@ -110,9 +111,13 @@ impl Sqlite {
             migrate(&mut Transaction::new(&connection))?;
             connection.execute_batch("COMMIT").map_err(connection::error)?;
         }
+        let checkpoints = readers
+            .as_ref()
+            .map(|readers| Checkpoints::start(&readers.path, &connection))
+            .transpose()?;
         Ok(Self {
             name,
-            writer: Writer::start(connection)?,
+            writer: Writer::start(connection, checkpoints)?,
             readers,
             indexes,
             locks: Arc::new(locks),

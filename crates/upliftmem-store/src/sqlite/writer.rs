@@ -11,7 +11,10 @@ use std::{
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
-use super::connection::{Transaction, error, shared};
+use super::{
+    checkpoints::Checkpoints,
+    connection::{Transaction, error, shared},
+};
 use crate::{
     error::{Error, Result},
     sql::Sql,
@@ -63,11 +66,12 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    pub(super) fn start(connection: Connection) -> Result<Self> {
+    /// `checkpoints` are told of every transaction, if the database has a log.
+    pub(super) fn start(connection: Connection, checkpoints: Option<Checkpoints>) -> Result<Self> {
         let (queue, jobs) = mpsc::channel::<Box<dyn Job>>();
         std::thread::Builder::new()
             .name("upliftmem-writer".into())
-            .spawn(move || write(&connection, &jobs))
+            .spawn(move || write(&connection, &jobs, checkpoints.as_ref()))
             .map_err(|error| Error::Unavailable(error.to_string()))?;
         Ok(Self {
             queue: Mutex::new(queue),
@@ -95,7 +99,7 @@ impl Writer {
     }
 }
 
-fn write(connection: &Connection, jobs: &mpsc::Receiver<Box<dyn Job>>) {
+fn write(connection: &Connection, jobs: &mpsc::Receiver<Box<dyn Job>>, checkpoints: Option<&Checkpoints>) {
     while let Ok(first) = jobs.recv() {
         let mut together = vec![first];
         while together.len() < SHARED_MAX
@@ -110,6 +114,9 @@ fn write(connection: &Connection, jobs: &mpsc::Receiver<Box<dyn Job>>) {
         }
         for job in together {
             job.answer(failure.as_ref());
+        }
+        if let Some(checkpoints) = checkpoints {
+            checkpoints.look();
         }
     }
 }

@@ -20,8 +20,8 @@ use super::{
 use crate::{ScorerError, error::Result};
 
 /// Labels on which degrees of sharpening are compared, and evaluations for each.
-const TRIAL_LABELS: usize = 250;
-const TRIAL_EVALUATIONS: usize = 8;
+const TRIAL_LABELS: usize = 150;
+const TRIAL_EVALUATIONS: usize = 4;
 
 /// The winner of the comparison of spaces.
 pub(super) struct Trial {

@@ -16,7 +16,9 @@ pub struct CompactSettings {
     pub exact_max: usize,
     /// Number of inducing rows.
     pub inducing_max: usize,
-    /// Labels that hyper-parameters are chosen on: evenly spaced ones, if there are more.
+    /// Labels that hyper-parameters are chosen on: evenly spaced ones, if there are more. Few, and few steps: labels are
+    /// gathered by the model itself, and the more of them decide, the more hyper-parameters explain how they were chosen
+    /// (docs/learning-quality.md).
     pub evidence_max: usize,
     /// Evaluations of the marginal likelihood in the final search.
     pub evaluations_max: usize,
@@ -36,8 +38,8 @@ impl Default for CompactSettings {
             headroom: true,
             exact_max: 3_000,
             inducing_max: 1_500,
-            evidence_max: 500,
-            evaluations_max: 24,
+            evidence_max: 300,
+            evaluations_max: 10,
             sharpening: None,
             refit_growth: 1.25,
             member_cost: 0.07,
