@@ -6,11 +6,11 @@ use rand::{Rng, RngExt, SeedableRng, seq::SliceRandom};
 use rayon::prelude::*;
 use serde::Serialize;
 use upliftmem_core::{
-    AcquisitionWindow, Comparison, ComparisonFamily, MemorySet, PoolBelief, ProbePick, ProbePool,
+    AcquisitionWindow, Comparison, ComparisonFamily, MemoryId, MemorySet, PoolBelief, ProbePick, ProbePool,
     ProbeQuestion, ReferenceBelief, SearchSpace, Side, TaskId, WindowEntry, evsi, local_comparisons,
     select_probes,
 };
-use upliftmem_scorer::{Ask, TaskSets};
+use upliftmem_scorer::{Ask, TaskScorer, TaskSets};
 
 use crate::{
     error::Result,
@@ -19,9 +19,9 @@ use crate::{
     texts::{KnownMemory, KnownTask, inputs},
 };
 
-/// Sets whose uncertainty is looked at for each challenger that is kept: those of the largest values. Uncertainty costs a
-/// thousand times what a value does, and a set that is far behind has little to decide.
-const LOOKED_AT: usize = 4;
+/// Memories of a task whose pairs are looked at, where retrieval would give none or one: those that are known least. What helps
+/// only together is tried by no edit of one memory.
+const PAIRED: usize = 10;
 
 /// One task of a window with all that deciding about it needs.
 #[derive(Debug, Clone)]
@@ -228,32 +228,29 @@ fn neighbours(
     if most == 0 || sets.len() <= most {
         return Ok((incumbent, sets, 0));
     }
-    let left_out = sets.len() - most;
     if settings.strategy == Strategy::Random {
+        let left_out = sets.len() - most;
         sets.shuffle(&mut rand_chacha::ChaCha8Rng::seed_from_u64(seed));
         sets.truncate(most);
         return Ok((incumbent, sets, left_out));
     }
+    let alone = Alone::of(bound.as_ref(), scene, settings.strategy, seed)?;
+    if incumbent.len() <= 1 {
+        sets.extend(alone.pairs().filter(|pair| space.check(pair).is_ok()));
+        sets.sort_unstable();
+        sets.dedup();
+    }
+    let left_out = sets.len() - most;
     let values = bound.score(&sets, Ask::VALUES)?.values;
-    let mut by_value: Vec<(f64, MemorySet)> = values.into_iter().zip(sets).collect();
-    by_value.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
-    by_value.truncate(most * LOOKED_AT);
-    let sets: Vec<MemorySet> = by_value.into_iter().map(|(_, set)| set).collect();
-    let ask = Ask {
-        draws: usize::from(settings.strategy == Strategy::Thompson),
-        seed,
-        deviations: true,
-    };
-    let scores = bound.score(&sets, ask)?;
     let base = crate::scoring::value(bound.as_ref(), &incumbent)?;
     let mut ranked: Vec<(f64, MemorySet)> = sets
         .into_iter()
-        .enumerate()
-        .map(|(at, set)| {
+        .zip(values)
+        .map(|(set, value)| {
             let promise = match settings.strategy {
-                Strategy::McStd | Strategy::Eig => scores.deviations[at],
-                Strategy::Thompson => scores.draws[0][at],
-                _ => evsi(scores.values[at] - base, scores.deviations[at])?,
+                Strategy::McStd | Strategy::Eig => alone.deviation(&set),
+                Strategy::Thompson => value + alone.shift(&set),
+                _ => evsi(value - base, alone.deviation(&changed(&set, &incumbent)))?,
             };
             Ok((promise, set))
         })
@@ -262,6 +259,70 @@ fn neighbours(
     ranked.truncate(most);
     let kept = ranked.into_iter().map(|(_, set)| set).collect();
     Ok((incumbent, kept, left_out))
+}
+
+/// What is in one of two sets only.
+fn changed(a: &MemorySet, b: &MemorySet) -> MemorySet {
+    let only = |a: &MemorySet, b: &MemorySet| -> Vec<_> {
+        a.iter().copied().filter(|id| !b.contains(*id)).collect()
+    };
+    only(a, b).into_iter().chain(only(b, a)).collect()
+}
+
+/// How uncertain each candidate is by itself. Uncertainty costs a thousand times what a value does; as if members were independent,
+/// it says of every set at once whether it is worth a closer look.
+struct Alone {
+    /// Standard deviation, and how far a draw from the belief is from what is expected.
+    of: BTreeMap<MemoryId, (f64, f64)>,
+}
+
+impl Alone {
+    fn of(bound: &dyn TaskScorer, scene: &Scene, strategy: Strategy, seed: u64) -> Result<Self> {
+        let singles: Vec<MemorySet> = scene
+            .memories
+            .iter()
+            .map(|memory| std::iter::once(memory.id).collect())
+            .collect();
+        let ask = Ask {
+            draws: usize::from(strategy == Strategy::Thompson),
+            seed,
+            deviations: true,
+        };
+        let scores = bound.score(&singles, ask)?;
+        let of = scene.memories.iter().enumerate().map(|(at, memory)| {
+            let shift = scores
+                .draws
+                .first()
+                .map_or(0.0, |draw| draw[at] - scores.values[at]);
+            (memory.id, (scores.deviations[at], shift))
+        });
+        Ok(Self { of: of.collect() })
+    }
+
+    fn members<'a>(&'a self, set: &'a MemorySet) -> impl Iterator<Item = (f64, f64)> + 'a {
+        set.iter().filter_map(|id| self.of.get(id).copied())
+    }
+
+    fn deviation(&self, set: &MemorySet) -> f64 {
+        let variance: f64 = self.members(set).map(|(deviation, _)| deviation.powi(2)).sum();
+        variance.sqrt()
+    }
+
+    fn shift(&self, set: &MemorySet) -> f64 {
+        self.members(set).map(|(_, shift)| shift).sum()
+    }
+
+    /// Pairs of what is known least.
+    fn pairs(&self) -> impl Iterator<Item = MemorySet> {
+        let mut least: Vec<(f64, MemoryId)> = self.of.iter().map(|(&id, &(sd, _))| (sd, id)).collect();
+        least.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
+        least.truncate(PAIRED);
+        let pairs: Vec<MemorySet> = (0..least.len())
+            .flat_map(|i| (0..i).map(move |j| (i, j)))
+            .map(|(i, j)| [least[i].1, least[j].1].into_iter().collect())
+            .collect();
+        pairs.into_iter()
+    }
 }
 
 /// The belief about the pool's values and labels, what it leaves out, and deviations where a strategy wants the scorer's own.

@@ -113,6 +113,12 @@ impl CompactScorer {
             residual[pivot] = 0.0;
         }
         let left: f64 = residual.iter().sum();
+        let reaches: Vec<f64> = tasks.iter().map(BoundTask::reach).collect();
+        for ((task, _), (features, residual)) in rows.iter().zip(features.iter_mut().zip(&mut residual)) {
+            let reach = reaches[*task];
+            features.iter_mut().for_each(|feature| *feature *= reach);
+            *residual *= reach * reach;
+        }
         Ok(FeatureMap {
             features,
             residual,

@@ -167,16 +167,27 @@ impl BoundTask<'_> {
             .collect()
     }
 
+    /// What this task has left to gain, and what tasks usually have; `None` if gains are not held within it.
+    fn room(&self) -> Option<(f64, f64)> {
+        self.scorer.ceiling.map(|ceiling| {
+            let usual = ceiling - self.scorer.level;
+            ((usual - self.terms.base).max(1e-9), usual)
+        })
+    }
+
     /// The value of a set within the task's headroom.
     fn value(&self, set: &[u32]) -> f64 {
-        match self.scorer.ceiling {
+        match self.room() {
             None => self.terms.linear(set),
-            Some(ceiling) => {
-                let usual = ceiling - self.scorer.level;
-                let headroom = (usual - self.terms.base).max(1e-9);
-                self.terms.within(set, headroom, usual)
-            }
+            Some((headroom, usual)) => self.terms.within(set, headroom, usual),
         }
+    }
+
+    /// How much of an effect counts here: where less is left to gain than usual, a memory that turns out better than
+    /// expected gains less. What is uncertain about this task's values shrinks with it.
+    pub(crate) fn reach(&self) -> f64 {
+        self.room()
+            .map_or(1.0, |(headroom, usual)| headroom / usual.max(headroom))
     }
 
     pub(crate) fn row(&self, set: &[u32]) -> Row {
@@ -215,6 +226,7 @@ impl TaskScorer for BoundTask<'_> {
             return Ok(scores);
         }
         let rows: Vec<Row> = slots.iter().map(|set| self.row(set)).collect();
+        let reach = self.reach();
         if ask.draws == 0 {
             let kernel = &self.scorer.kernel;
             let cross = self.scorer.posterior.cross(kernel, &self.query, &rows);
@@ -223,14 +235,14 @@ impl TaskScorer for BoundTask<'_> {
                 .iter()
                 .zip(explained)
                 .map(|(row, explained)| kernel.effect_covariance(&self.query, row, row) - explained)
-                .map(|variance| variance.max(0.0).sqrt())
+                .map(|variance| reach * variance.max(0.0).sqrt())
                 .collect();
             return Ok(scores);
         }
         let covariance = self.covariance(&rows);
         if ask.deviations {
             scores.deviations = (0..rows.len())
-                .map(|i| covariance[(i, i)].max(0.0).sqrt())
+                .map(|i| reach * covariance[(i, i)].max(0.0).sqrt())
                 .collect();
         }
         let root = pivoted(&covariance);
@@ -240,7 +252,7 @@ impl TaskScorer for BoundTask<'_> {
             let draw = (0..rows.len())
                 .map(|i| {
                     let noise: f64 = normals.iter().enumerate().map(|(k, z)| root[(i, k)] * z).sum();
-                    scores.values[i] + noise
+                    scores.values[i] + reach * noise
                 })
                 .collect();
             scores.draws.push(draw);

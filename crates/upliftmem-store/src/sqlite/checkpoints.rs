@@ -3,7 +3,14 @@
 //! SQLite would do it in the transaction that fills the log, and whoever waits for that transaction waits for hundreds of
 //! pages to be written and synced as well: a tenth of a second, several times a second under load.
 
-use std::{path::Path, sync::mpsc};
+use std::{
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+        mpsc,
+    },
+};
 
 use rusqlite::Connection;
 
@@ -12,66 +19,88 @@ use crate::error::{Error, Result};
 
 /// Pages in the log that are worth bringing over.
 const PAGES: i64 = 1_000;
-/// Pages in the log at which the writer helps. The log begins anew only when all of it has been brought over at a moment
-/// when nobody writes; under a load without such a moment the writer makes one, with little left to bring.
-const PAGES_MAX: i64 = 16 * PAGES;
+/// Length of the log at which the writer helps. The log begins anew only when all of it has been brought over at a moment
+/// when nobody writes; under a load without such a moment the writer makes one, right after most was brought over.
+const HELP_FROM: i64 = 4 * PAGES;
+/// Length of the log at which SQLite's own way is better than a longer one.
+const LONGEST: i64 = 64 * PAGES;
 /// Times that the log is looked at again at once, for what was written meanwhile.
-const ROUNDS: usize = 4;
+const ROUNDS: usize = 3;
 
 /// The way to the thread. It ends when this is dropped.
 #[derive(Debug)]
 pub(super) struct Checkpoints {
-    written: mpsc::SyncSender<()>,
+    words: mpsc::SyncSender<()>,
+    help: Arc<AtomicBool>,
+}
+
+/// The log, in pages.
+#[derive(Debug, Clone, Copy)]
+struct Log {
+    length: i64,
+    /// Those that are not in the database yet.
+    waiting: i64,
 }
 
 impl Checkpoints {
     /// For the file that `writer` is the writing connection of.
     pub(super) fn start(path: &Path, writer: &Connection) -> Result<Self> {
         writer
-            .pragma_update(None, "wal_autocheckpoint", PAGES_MAX)
+            .pragma_update(None, "wal_autocheckpoint", LONGEST)
             .map_err(error)?;
         let connection = Connection::open(path).map_err(error)?;
         super::configure(&connection)?;
         // One word is enough: it says that there is something to look at.
-        let (written, words) = mpsc::sync_channel(1);
+        let (words, heard) = mpsc::sync_channel(1);
+        let help = Arc::new(AtomicBool::new(false));
+        let wanted = Arc::clone(&help);
         std::thread::Builder::new()
             .name("upliftmem-checkpoints".into())
             .spawn(move || {
-                while words.recv().is_ok() {
+                while heard.recv().is_ok() {
                     // A checkpoint that fails loses nothing: the log keeps what it has, and the next one tries again.
-                    drop(bring_over(&connection));
+                    wanted.store(bring_over(&connection).unwrap_or(false), Ordering::Relaxed);
                 }
             })
             .map_err(|error| Error::Unavailable(error.to_string()))?;
-        Ok(Self { written })
+        Ok(Self { words, help })
     }
 
-    /// Something was written.
-    pub(super) fn look(&self) {
+    /// The writer has written something, and nobody waits for it any more.
+    pub(super) fn written(&self, writer: &Connection) {
+        if self.help.swap(false, Ordering::Relaxed) {
+            drop(checkpoint(writer, "PASSIVE"));
+        }
         // Full means that it will look anyway.
-        drop(self.written.try_send(()));
+        let _ = self.words.try_send(());
     }
 }
 
-fn bring_over(connection: &Connection) -> rusqlite::Result<()> {
-    if waiting(connection, "NOOP")? < PAGES {
-        return Ok(());
+/// Says whether the writer should help.
+fn bring_over(connection: &Connection) -> rusqlite::Result<bool> {
+    let mut log = checkpoint(connection, "NOOP")?;
+    if log.waiting < PAGES {
+        return Ok(false);
     }
     for _ in 0..ROUNDS {
-        waiting(connection, "PASSIVE")?;
-        if waiting(connection, "NOOP")? == 0 {
+        checkpoint(connection, "PASSIVE")?;
+        log = checkpoint(connection, "NOOP")?;
+        if log.waiting == 0 {
             break;
         }
     }
-    Ok(())
+    Ok(log.length >= HELP_FROM)
 }
 
-/// Pages of the log that are not in the database after a checkpoint of this kind.
-fn waiting(connection: &Connection, kind: &str) -> rusqlite::Result<i64> {
+/// The log after a checkpoint of this kind.
+fn checkpoint(connection: &Connection, kind: &str) -> rusqlite::Result<Log> {
     let statement = format!("PRAGMA wal_checkpoint({kind})");
     connection.query_row(&statement, [], |row| {
-        let (log, brought): (i64, i64) = (row.get(1)?, row.get(2)?);
-        Ok(log - brought)
+        let (length, brought): (i64, i64) = (row.get(1)?, row.get(2)?);
+        Ok(Log {
+            length,
+            waiting: length - brought,
+        })
     })
 }
 
@@ -100,10 +129,10 @@ mod tests {
         let other = Connection::open(&path).unwrap();
         fill(&writer, 10);
         bring_over(&other).unwrap();
-        assert!(waiting(&other, "NOOP").unwrap() > 0);
+        assert!(checkpoint(&other, "NOOP").unwrap().waiting > 0);
         fill(&writer, 1_200);
         bring_over(&other).unwrap();
-        assert_eq!(waiting(&other, "NOOP").unwrap(), 0);
+        assert_eq!(checkpoint(&other, "NOOP").unwrap().waiting, 0);
     }
 
     #[test]
@@ -117,10 +146,10 @@ mod tests {
         let mut largest = 0;
         for _ in 0..400 {
             fill(&writer, 100);
-            checkpoints.look();
+            checkpoints.written(&writer);
             largest = largest.max(std::fs::metadata(path.with_extension("db-wal")).unwrap().len());
         }
-        // 40,000 pages were written: without an end to the log it would have all of them.
-        assert!(largest < 30_000 * 4_096, "{largest}");
+        // 40,000 pages were written: a log that never begins anew would have all of them.
+        assert!(largest < 25_000 * 4_096, "{largest}");
     }
 }

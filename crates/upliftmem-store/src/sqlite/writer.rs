@@ -116,7 +116,7 @@ fn write(connection: &Connection, jobs: &mpsc::Receiver<Box<dyn Job>>, checkpoin
             job.answer(failure.as_ref());
         }
         if let Some(checkpoints) = checkpoints {
-            checkpoints.look();
+            checkpoints.written(connection);
         }
     }
 }

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use rayon::prelude::*;
+
 use super::{
     super::{
         evidence::Problem,
@@ -45,34 +47,40 @@ impl CompactLearner {
     pub(super) fn choose_space(&self, frame: &Frame) -> Result<(Sharpening, Trial)> {
         let [tasks, memories] = self.registry.embeddings();
         let few = spaced(self.labels.len(), self.settings.evidence_max.min(TRIAL_LABELS));
-        let mut best: Option<(Sharpening, Search, Registry)> = None;
-        let mut evaluations = 0;
         let centre = Parameters::centre(frame.unit);
+        let wanted: Vec<Sharpening> = Sharpening::ALL
+            .into_iter()
+            .filter(|&steps| self.settings.sharpening.is_none_or(|given| given == steps))
+            .collect();
+        let placed = |steps| {
+            let space = Space::fit(self.dimension.unwrap_or(0), &tasks, &memories, steps);
+            self.registry.moved(space)
+        };
         // Spaces by shared directions differ in their landmarks only.
-        let mut shared: Option<Registry> = None;
-        for steps in Sharpening::ALL {
-            if self.settings.sharpening.is_some_and(|given| given != steps) {
-                continue;
+        let shared = wanted.iter().find(|&&steps| steps != Sharpening::Plain);
+        let shared: Option<Registry> = shared.map(|&steps| placed(steps));
+        let trials: Vec<(Sharpening, Search, Registry)> = wanted
+            .into_par_iter()
+            .map(|steps| {
+                let registry = match &shared {
+                    Some(known) if steps != Sharpening::Plain => {
+                        known.replaced(known.space().with_landmarks(&tasks, steps))
+                    }
+                    _ => placed(steps),
+                };
+                let found = self.search(&registry, frame, &few, centre, TRIAL_EVALUATIONS)?;
+                Ok((steps, found, registry))
+            })
+            .collect::<Result<_>>()?;
+        let evaluations = trials.iter().map(|(_, found, _)| found.evaluations).sum();
+        // The plainest of equals.
+        let best = trials.into_iter().reduce(|best, next| {
+            if next.1.objective > best.1.objective {
+                next
+            } else {
+                best
             }
-            let registry = match &shared {
-                Some(known) => known.replaced(known.space().with_landmarks(&tasks, steps)),
-                None => {
-                    let space = Space::fit(self.dimension.unwrap_or(0), &tasks, &memories, steps);
-                    self.registry.moved(space)
-                }
-            };
-            if steps != Sharpening::Plain && shared.is_none() {
-                shared = Some(registry.clone());
-            }
-            let found = self.search(&registry, frame, &few, centre, TRIAL_EVALUATIONS)?;
-            evaluations += found.evaluations;
-            if best
-                .as_ref()
-                .is_none_or(|(_, best, _)| found.objective > best.objective)
-            {
-                best = Some((steps, found, registry));
-            }
-        }
+        });
         best.map(|(steps, found, registry)| {
             let trial = Trial {
                 registry,

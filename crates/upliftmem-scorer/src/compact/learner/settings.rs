@@ -41,7 +41,7 @@ impl Default for CompactSettings {
             evidence_max: 300,
             evaluations_max: 10,
             sharpening: None,
-            refit_growth: 1.25,
+            refit_growth: 1.4,
             member_cost: 0.07,
         }
     }
