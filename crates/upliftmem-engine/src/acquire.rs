@@ -425,3 +425,48 @@ fn ordinary(
     }
     Ok(plan)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set(members: &[u128]) -> MemorySet {
+        members.iter().map(|&at| MemoryId::from_u128(at)).collect()
+    }
+
+    #[test]
+    fn pairs_are_of_what_is_known_least() {
+        let of = (0..20_u32).map(|at| {
+            let id = MemoryId::from_u128(u128::from(at));
+            (id, (f64::from(at % 10), f64::from(at)))
+        });
+        let alone = Alone { of: of.collect() };
+        let pairs: Vec<MemorySet> = alone.pairs().collect();
+        assert_eq!(pairs.len(), PAIRED * (PAIRED - 1) / 2);
+        assert!(pairs.iter().all(|pair| pair.len() == 2));
+        // Nine and nineteen are known least; four and fourteen are known too well.
+        assert_eq!(pairs[0], set(&[9, 19]));
+        assert!(!pairs.iter().any(|pair| pair.contains(MemoryId::from_u128(4))));
+    }
+
+    #[test]
+    fn a_set_is_as_uncertain_as_its_members_are_together() {
+        let alone = Alone {
+            of: [(3.0, 1.0), (4.0, -0.5)]
+                .into_iter()
+                .enumerate()
+                .map(|(at, of)| (MemoryId::from_u128(at as u128), of))
+                .collect(),
+        };
+        assert!((alone.deviation(&set(&[0, 1])) - 5.0).abs() < 1e-12);
+        assert!((alone.shift(&set(&[0, 1])) - 0.5).abs() < 1e-12);
+        assert!(alone.deviation(&MemorySet::EMPTY).abs() < 1e-12);
+    }
+
+    #[test]
+    fn what_changes_between_two_sets_is_in_one_of_them() {
+        assert_eq!(changed(&set(&[1, 2]), &set(&[2, 3])), set(&[1, 3]));
+        assert_eq!(changed(&set(&[]), &set(&[2])), set(&[2]));
+        assert_eq!(changed(&set(&[1, 2]), &set(&[1, 2])), set(&[]));
+    }
+}

@@ -242,6 +242,53 @@ fn new_tasks_and_memories_are_scored_at_once_and_are_uncertain() {
     assert!(unseen.deviations[1] > 1.5 * unseen.deviations[0]);
 }
 
+/// Tasks of the first kind fail alone, those of the second succeed; one memory in three helps where there is need.
+fn half_is_done_well(settings: CompactSettings) -> (Texts, Arc<CompactScorer>) {
+    let texts = Texts::new(20, 6);
+    let mut learner = texts.learner(settings);
+    for time in 0..60 {
+        let (task, member) = (time % 20, time % 6);
+        let alone = f64::from(u8::from(task % 2 == 1));
+        learner.hold(&label(task, &[], alone, 2 * time)).unwrap();
+        let helped = alone.max(f64::from(u8::from(member % 3 == 0)));
+        learner
+            .hold(&label(task, &[member], helped, 2 * time + 1))
+            .unwrap();
+    }
+    learner.refit().unwrap();
+    let scorer = learner.publish();
+    (texts, scorer)
+}
+
+#[test]
+fn what_is_done_well_alone_leaves_little_to_find_out() {
+    let ask = Ask {
+        deviations: true,
+        draws: 2,
+        seed: 3,
+    };
+    let sets = [set(&[0]), set(&[1, 4])];
+    let (texts, within) = half_is_done_well(CompactSettings::default());
+    let (_, free) = half_is_done_well(CompactSettings {
+        headroom: false,
+        ..CompactSettings::default()
+    });
+    for task in [0, 1] {
+        let [held, free] =
+            [&within, &free].map(|scorer| score(scorer, texts.task(task), &texts.memories(), &sets, ask));
+        let reach = held.deviations[0] / free.deviations[0];
+        // One factor for all that is uncertain about a task.
+        assert!((held.deviations[1] / free.deviations[1] - reach).abs() < 1e-9);
+        let noise = |scores: &upliftmem_scorer::Scores| scores.draws[1][1] - scores.values[1];
+        assert!((noise(&held) - reach * noise(&free)).abs() < 1e-9);
+        if task == 0 {
+            assert!((reach - 1.0).abs() < 1e-9, "{reach}");
+        } else {
+            assert!(reach < 0.3, "{reach}");
+        }
+    }
+}
+
 #[test]
 fn nothing_and_one_label_are_enough_to_answer() {
     let texts = Texts::new(4, 4);

@@ -22,10 +22,13 @@ use crate::{
     error::{Result, invalid},
 };
 
+/// Headroom below which a task counts as done, in units of the spread of utility's level.
+const LEAST_ROOM: f64 = 0.3;
+
 /// The compact scorer: the posterior of a structured Gaussian model, in closed form.
 ///
 /// Made by [`super::CompactLearner::publish`]. The value of a set is the posterior mean of its uplift, brought
-/// within the task's headroom; the belief is the posterior covariance.
+/// within the task's headroom; the belief is the posterior covariance, of which as much counts as of an effect on the task.
 #[derive(Debug, Clone)]
 pub struct CompactScorer {
     pub(crate) version: ScorerVersion,
@@ -186,8 +189,10 @@ impl BoundTask<'_> {
     /// How much of an effect counts here: where less is left to gain than usual, a memory that turns out better than
     /// expected gains less. What is uncertain about this task's values shrinks with it.
     pub(crate) fn reach(&self) -> f64 {
+        // Where all tasks are done well alone, there is next to no usual headroom, and as little to find out.
+        let least = LEAST_ROOM * self.scorer.kernel.level.sqrt();
         self.room()
-            .map_or(1.0, |(headroom, usual)| headroom / usual.max(headroom))
+            .map_or(1.0, |(headroom, usual)| headroom / usual.max(headroom).max(least))
     }
 
     pub(crate) fn row(&self, set: &[u32]) -> Row {

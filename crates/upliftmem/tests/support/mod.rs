@@ -174,10 +174,12 @@ impl<'p> Session<'p> {
             let is_rule = line.contains("--") && line.chars().all(|letter| letter == '-' || letter == ' ');
             in_rows = is_rule || in_rows && !(line.is_empty() || line.starts_with(['$', '!']));
             let line = if is_rule { "(rows)" } else { line };
-            let again = line == "memory ..." && shape.ends_with("memory ...\n");
+            let mut line = numberless(line);
+            line.push('\n');
+            // How many memories a set has was learned.
+            let again = ["memory ...\n", "# ...\n"].contains(&line.as_str()) && shape.ends_with(&line);
             if is_rule || !(in_rows || again) {
-                shape += &numberless(line);
-                shape.push('\n');
+                shape += &line;
             }
         }
         shape
