@@ -273,7 +273,7 @@ fn changed(a: &MemorySet, b: &MemorySet) -> MemorySet {
 /// it says of every set at once whether it is worth a closer look.
 struct Alone {
     /// Standard deviation, and how far a draw from the belief is from what is expected.
-    of: BTreeMap<MemoryId, (f64, f64)>,
+    candidates: BTreeMap<MemoryId, (f64, f64)>,
 }
 
 impl Alone {
@@ -289,18 +289,20 @@ impl Alone {
             deviations: true,
         };
         let scores = bound.score(&singles, ask)?;
-        let of = scene.memories.iter().enumerate().map(|(at, memory)| {
+        let candidates = scene.memories.iter().enumerate().map(|(at, memory)| {
             let shift = scores
                 .draws
                 .first()
                 .map_or(0.0, |draw| draw[at] - scores.values[at]);
             (memory.id, (scores.deviations[at], shift))
         });
-        Ok(Self { of: of.collect() })
+        Ok(Self {
+            candidates: candidates.collect(),
+        })
     }
 
     fn members<'a>(&'a self, set: &'a MemorySet) -> impl Iterator<Item = (f64, f64)> + 'a {
-        set.iter().filter_map(|id| self.of.get(id).copied())
+        set.iter().filter_map(|id| self.candidates.get(id).copied())
     }
 
     fn deviation(&self, set: &MemorySet) -> f64 {
@@ -314,7 +316,8 @@ impl Alone {
 
     /// Pairs of what is known least.
     fn pairs(&self) -> impl Iterator<Item = MemorySet> {
-        let mut least: Vec<(f64, MemoryId)> = self.of.iter().map(|(&id, &(sd, _))| (sd, id)).collect();
+        let mut least: Vec<(f64, MemoryId)> =
+            self.candidates.iter().map(|(&id, &(sd, _))| (sd, id)).collect();
         least.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
         least.truncate(PAIRED);
         let pairs: Vec<MemorySet> = (0..least.len())
@@ -436,11 +439,13 @@ mod tests {
 
     #[test]
     fn pairs_are_of_what_is_known_least() {
-        let of = (0..20_u32).map(|at| {
+        let candidates = (0..20_u32).map(|at| {
             let id = MemoryId::from_u128(u128::from(at));
             (id, (f64::from(at % 10), f64::from(at)))
         });
-        let alone = Alone { of: of.collect() };
+        let alone = Alone {
+            candidates: candidates.collect(),
+        };
         let pairs: Vec<MemorySet> = alone.pairs().collect();
         assert_eq!(pairs.len(), PAIRED * (PAIRED - 1) / 2);
         assert!(pairs.iter().all(|pair| pair.len() == 2));
@@ -452,7 +457,7 @@ mod tests {
     #[test]
     fn a_set_is_as_uncertain_as_its_members_are_together() {
         let alone = Alone {
-            of: [(3.0, 1.0), (4.0, -0.5)]
+            candidates: [(3.0, 1.0), (4.0, -0.5)]
                 .into_iter()
                 .enumerate()
                 .map(|(at, of)| (MemoryId::from_u128(at as u128), of))
