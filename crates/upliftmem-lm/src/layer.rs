@@ -182,19 +182,17 @@ impl Layer {
 
     /// One map with what stands beside it.
     fn map(&self, module: Module, x: &Tensor, beside: Beside<'_>) -> Result<Tensor> {
-        let y = self.maps[module as usize].forward(x)?;
+        let map = &self.maps[module as usize];
         let Some(adapter) = beside.adapter else {
-            return Ok(y);
+            return map.forward(x);
         };
         let Some(pair) = adapter.pair(self.index, module) else {
-            return Ok(y);
+            return map.forward(x);
         };
-        let x = match beside.dropout {
-            Some(dropout) => dropout.at(place(self.index, module)).apply(x)?,
-            None => x.clone(),
-        };
-        let low = (x.matmul(&pair.down.t()?)? * adapter.settings().scale())?;
-        y + low.matmul(&pair.up.t()?)?
+        let dropout = beside
+            .dropout
+            .map(|dropout| dropout.at(place(self.index, module)));
+        map.adapted(x, (&pair.down, &pair.up), adapter.settings().scale(), dropout)
     }
 
     fn head_norm(&self, x: &Tensor, weight: Option<&Tensor>) -> Result<Tensor> {

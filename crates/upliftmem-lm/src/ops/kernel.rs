@@ -8,6 +8,8 @@ use std::sync::LazyLock;
 
 use pulp::Simd;
 
+use super::turn::{Rows, turn};
+
 /// Columns of the widest panel.
 const PANEL_MAX: usize = 32;
 
@@ -133,6 +135,20 @@ struct Place<'a> {
     add: bool,
 }
 
+/// Does something for each row of a tile, the row being known when compiled: sums then stay in registers.
+macro_rules! each_row {
+    ($rows:expr, $row:ident, $body:block) => {
+        each_row!($rows, $row, $body, 0 1 2 3 4 5 6 7 8 9 10 11)
+    };
+    ($rows:expr, $row:ident, $body:block, $($number:literal)*) => {
+        $(if $rows > $number {
+            #[allow(non_upper_case_globals)]
+            const $row: usize = $number;
+            $body
+        })*
+    };
+}
+
 #[inline(always)]
 fn tile_with<S: Simd, const VECTORS: usize, const ROWS: usize>(
     simd: S,
@@ -151,29 +167,50 @@ fn tile_with<S: Simd, const VECTORS: usize, const ROWS: usize>(
     let (weights, _) = vectors.as_chunks::<VECTORS>();
     let (columns, _) = tile.as_chunks::<ROWS>();
     for (column, weights) in columns.iter().zip(weights) {
-        for (sums, &value) in sums.iter_mut().zip(column) {
-            let value = simd.splat_f32s(value);
-            for (sum, &weight) in sums.iter_mut().zip(weights) {
-                *sum = simd.mul_add_f32s(value, weight, *sum);
+        each_row!(ROWS, row, {
+            let value = simd.splat_f32s(column[row]);
+            for vector in 0..VECTORS {
+                sums[row][vector] = simd.mul_add_f32s(value, weights[vector], sums[row][vector]);
             }
+        });
+    }
+    if width == VECTORS * S::F32_LANES {
+        write::<S, VECTORS, ROWS>(simd, sums, out, stride, add);
+        return;
+    }
+    let mut entries = [0.0_f32; PANEL_MAX];
+    for (sums, target) in sums.iter().zip(out.chunks_mut(stride)) {
+        let (vectors, _) = S::as_mut_simd_f32s(&mut entries);
+        vectors[..VECTORS].copy_from_slice(sums);
+        for (entry, &sum) in target[..width].iter_mut().zip(&entries) {
+            *entry = if add { *entry + sum } else { sum };
         }
     }
-    for (row, sums) in sums.iter().enumerate() {
-        let target = &mut out[row * stride..row * stride + width];
-        if width == VECTORS * S::F32_LANES {
-            let (target, _) = S::as_mut_simd_f32s(target);
-            for (entry, &sum) in target.iter_mut().zip(sums) {
-                *entry = if add { simd.add_f32s(*entry, sum) } else { sum };
-            }
-        } else {
-            let mut entries = [0.0_f32; PANEL_MAX];
-            let (vectors, _) = S::as_mut_simd_f32s(&mut entries);
-            vectors[..VECTORS].copy_from_slice(sums);
-            for (entry, &sum) in target.iter_mut().zip(&entries) {
-                *entry = if add { *entry + sum } else { sum };
-            }
+}
+
+/// Writes sums of whole width from registers.
+#[inline(always)]
+fn write<S: Simd, const VECTORS: usize, const ROWS: usize>(
+    simd: S,
+    sums: [[S::f32s; VECTORS]; ROWS],
+    out: &mut [f32],
+    stride: usize,
+    add: bool,
+) {
+    let width = VECTORS * S::F32_LANES;
+    each_row!(ROWS, row, {
+        let (target, _) = S::as_mut_simd_f32s(&mut out[row * stride..row * stride + width]);
+        let (target, _) = target.as_chunks_mut::<VECTORS>();
+        let target = &mut target[0];
+        for vector in 0..VECTORS {
+            let sum = sums[row][vector];
+            target[vector] = if add {
+                simd.add_f32s(target[vector], sum)
+            } else {
+                sum
+            };
         }
-    }
+    });
 }
 
 /// A matrix whose entries are reached by strides.
@@ -224,31 +261,25 @@ impl<'a> Panels<'a> {
 
 /// Cuts `rows` rows of `depth` entries into tiles; the last has the height that is left. Space is only ever added: what was
 /// there is overwritten.
-fn tiles_of(left: Strided<'_>, rows: usize, depth: usize, tiles: &mut Vec<f32>) {
+pub(super) fn tiles_of(left: Strided<'_>, rows: usize, depth: usize, tiles: &mut Vec<f32>) {
     let Shape { tile: most, .. } = Shape::here();
     grow(tiles, rows * depth);
     for (number, tile) in tiles[..rows * depth].chunks_mut(most * depth.max(1)).enumerate() {
         let height = tile.len() / depth.max(1);
         let first = number * most;
         if left.column == 1 {
-            let entries = &left.entries[first * left.row..];
-            match height {
-                6 => side_by_side::<6>(entries, left.row, tile),
-                12 => side_by_side::<12>(entries, left.row, tile),
-                _ => {
-                    for row in 0..height {
-                        let source = &entries[row * left.row..][..depth];
-                        for (target, &value) in tile[row..].iter_mut().step_by(height).zip(source) {
-                            *target = value;
-                        }
-                    }
-                }
-            }
+            let rows = Rows {
+                entries: &left.entries[first * left.row..],
+                stride: left.row,
+                count: height,
+                columns: depth,
+            };
+            turn(rows, tile, height);
         } else {
-            for (column, target) in tile.chunks_exact_mut(height).enumerate() {
-                let start = first * left.row + column * left.column;
-                for (row, target) in target.iter_mut().enumerate() {
-                    *target = left.entries[start + row * left.row];
+            let columns = left.entries[first * left.row..].chunks(left.column);
+            for (target, column) in tile.chunks_exact_mut(height).zip(columns) {
+                for (target, &value) in target.iter_mut().zip(column.iter().step_by(left.row)) {
+                    *target = value;
                 }
             }
         }
@@ -267,17 +298,6 @@ pub(super) fn cut_and_multiply(
     multiply(rows, depth, tiles, panels, target);
 }
 
-/// A tile of whole height, written from its start to its end.
-fn side_by_side<const ROWS: usize>(entries: &[f32], stride: usize, tile: &mut [f32]) {
-    let (columns, _) = tile.as_chunks_mut::<ROWS>();
-    let rows: [&[f32]; ROWS] = std::array::from_fn(|row| &entries[row * stride..][..columns.len()]);
-    for (at, column) in columns.iter_mut().enumerate() {
-        for (target, row) in column.iter_mut().zip(&rows) {
-            *target = row[at];
-        }
-    }
-}
-
 /// Makes room without clearing what is there.
 pub(super) fn grow(space: &mut Vec<f32>, count: usize) {
     if space.len() < count {
@@ -288,23 +308,30 @@ pub(super) fn grow(space: &mut Vec<f32>, count: usize) {
 /// Cuts `columns` columns of `depth` entries into panels; the last is filled up with zeros.
 pub(super) fn panels_of(right: Strided<'_>, depth: usize, columns: usize, panels: &mut Vec<f32>) {
     let Shape { panel: most, .. } = Shape::here();
-    panels.clear();
-    panels.resize(depth * columns.next_multiple_of(most), 0.0);
-    for (number, panel) in panels.chunks_exact_mut((depth * most).max(1)).enumerate() {
+    let count = depth * columns.next_multiple_of(most);
+    grow(panels, count);
+    for (number, panel) in panels[..count]
+        .chunks_exact_mut((depth * most).max(1))
+        .enumerate()
+    {
         let first = number * most;
         let width = most.min(columns - first);
+        if width < most {
+            panel.fill(0.0);
+        }
         if right.column == 1 {
             for (row, target) in panel.chunks_exact_mut(most).enumerate() {
                 target[..width].copy_from_slice(&right.entries[row * right.row + first..][..width]);
             }
         } else {
-            for column in 0..width {
-                let source = right.entries[(first + column) * right.column..].iter();
-                let target = panel[column..].iter_mut().step_by(most);
-                for (target, &value) in target.zip(source.step_by(right.row.max(1))) {
-                    *target = value;
-                }
-            }
+            let rows = Rows {
+                entries: &right.entries[first * right.column..],
+                stride: right.column,
+                count: width,
+                columns: depth,
+            };
+            debug_assert_eq!(right.row, 1);
+            turn(rows, panel, most);
         }
     }
 }

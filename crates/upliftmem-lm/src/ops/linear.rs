@@ -5,7 +5,9 @@ use std::sync::Arc;
 use candle_core::{CpuStorage, CustomOp1, Device, Layout, Result, Shape, Tensor};
 
 use super::{
+    adapted::Adapted,
     coded::{CodedMatrix, CodedRows, coded_product},
+    dropout::Dropout,
     matrix::PackedMatrix,
     slice, width, with_entries,
 };
@@ -68,6 +70,10 @@ impl FrozenLinear {
             // A detached copy of the weight's handle has no slope, so candle computes none for it.
             Weight::Rows(weight) => x.matmul(&weight.t()?)?,
         };
+        self.biased(y)
+    }
+
+    fn biased(&self, y: Tensor) -> Result<Tensor> {
         match &self.bias {
             Some(bias) => y.broadcast_add(bias),
             None => Ok(y),
@@ -76,6 +82,30 @@ impl FrozenLinear {
 }
 
 impl FrozenLinear {
+    /// The same with `scale * dropout(x) down^T up^T` added.
+    pub(crate) fn adapted(
+        &self,
+        x: &Tensor,
+        (down, up): (&Tensor, &Tensor),
+        scale: f64,
+        dropout: Option<Dropout>,
+    ) -> Result<Tensor> {
+        let Weight::Packed(matrix) = &self.weight else {
+            let y = self.forward(x)?;
+            let x = match dropout {
+                Some(dropout) => dropout.apply(x)?,
+                None => x.clone(),
+            };
+            let low = (x.matmul(&down.t()?)? * scale)?;
+            return y + low.matmul(&up.t()?)?;
+        };
+        let beside = Adapted::new(Arc::clone(matrix), scale, dropout);
+        let y = x
+            .contiguous()?
+            .apply_op3(&down.contiguous()?, &up.contiguous()?, beside)?;
+        self.biased(y)
+    }
+
     /// Rows of inputs to rows of outputs on a processor, in place of what is there or added to it.
     pub(crate) fn apply(&self, x: &[f32], out: &mut [f32], add: bool) -> Result<()> {
         match &self.weight {
@@ -106,20 +136,6 @@ fn add_to(sums: &mut [f32], more: &[f32]) {
     for (sum, more) in sums.iter_mut().zip(more) {
         *sum += more;
     }
-}
-
-/// Adds `scale * x down^T up^T` to rows of outputs, on a processor.
-pub(crate) fn add_low_rank(x: &[f32], down: &Tensor, up: &Tensor, scale: f32, out: &mut [f32]) -> Result<()> {
-    let (rank, inputs) = down.dims2()?;
-    let outputs = up.dim(0)?;
-    let mut low = with_entries(down, |down| Ok(PackedMatrix::new(down, rank, inputs).forward(x)))?;
-    for entry in &mut low {
-        *entry *= scale;
-    }
-    with_entries(up, |up| {
-        PackedMatrix::new(up, outputs, rank).forward_into(&low, out, true);
-        Ok(())
-    })
 }
 
 struct Product(Arc<PackedMatrix>);

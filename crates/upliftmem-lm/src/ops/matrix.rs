@@ -5,14 +5,19 @@
 
 use rayon::prelude::*;
 
-use super::kernel::{Panels, Shape, Strided, Target, cut_and_multiply, grow, multiply, panels_of};
+use super::{
+    kernel::{Panels, Shape, Strided, Target, cut_and_multiply, grow, multiply, panels_of, tiles_of},
+    turn::{Rows, turn},
+};
 
 /// Most inputs of a block: a panel of one block and a few rows stay in the nearest cache together.
-const DEPTH: usize = 288;
+const DEPTH: usize = 192;
 /// Rows multiplied with a block at a time: their tiles stay in the second cache.
-const ROWS: usize = 192;
+const ROWS: usize = 384;
 /// Outputs summed at a time on the way back.
-const BACK: usize = 256;
+const BACK: usize = 192;
+/// Entries of a line of the cache.
+const LINE: usize = 16;
 /// Multiplications below which a second thread costs more than it gives.
 const PARALLEL: usize = 1 << 20;
 
@@ -21,8 +26,10 @@ const PARALLEL: usize = 1 << 20;
 pub(crate) struct PackedMatrix {
     inputs: usize,
     outputs: usize,
-    /// Block after block, panel after panel, input after input.
+    /// Block after block, panel after panel, input after input, from `start` on.
     panels: Vec<f32>,
+    /// The first entry that begins a line of the cache: a vector of a panel is then read from one line, not from two.
+    start: usize,
 }
 
 impl PackedMatrix {
@@ -30,18 +37,21 @@ impl PackedMatrix {
     pub(crate) fn new(rows: &[f32], outputs: usize, inputs: usize) -> Self {
         debug_assert_eq!(rows.len(), outputs * inputs);
         let width = outputs.next_multiple_of(Shape::here().panel);
-        let mut panels = Vec::with_capacity(inputs * width);
+        let mut panels: Vec<f32> = Vec::with_capacity(inputs * width + LINE);
+        let start = panels.as_ptr().align_offset(LINE * size_of::<f32>()).min(LINE);
+        panels.resize(start, 0.0);
         let mut block = Vec::new();
         for first in (0..inputs).step_by(DEPTH) {
             let depth = DEPTH.min(inputs - first);
             let part = Strided::rows(&rows[first..], inputs).transposed();
             panels_of(part, depth, outputs, &mut block);
-            panels.extend_from_slice(&block);
+            panels.extend_from_slice(&block[..depth * width]);
         }
         Self {
             inputs,
             outputs,
             panels,
+            start,
         }
     }
 
@@ -56,9 +66,10 @@ impl PackedMatrix {
     /// Blocks with their first input and their depth.
     fn blocks(&self) -> impl Iterator<Item = (usize, usize, &[f32])> {
         let width = self.outputs.next_multiple_of(Shape::here().panel);
+        let panels = &self.panels[self.start..];
         (0..self.inputs).step_by(DEPTH).map(move |first| {
             let depth = DEPTH.min(self.inputs - first);
-            (first, depth, &self.panels[first * width..(first + depth) * width])
+            (first, depth, &panels[first * width..(first + depth) * width])
         })
     }
 
@@ -114,37 +125,34 @@ impl PackedMatrix {
         dx
     }
 
-    /// Computes the transposed result, inputs as rows: the matrix then stands on the left, and its own layout is easily
-    /// cut into tiles.
+    /// The matrix is turned panel by panel on the way: its layout serves sums over inputs, these are over outputs.
     fn backward_rows(&self, dy: &[f32], dx: &mut [f32]) {
-        let Shape { tile, .. } = Shape::here();
-        let rows = dy.len() / self.outputs;
-        let mut transposed = vec![0.0; self.inputs * rows];
-        let (mut tiles, mut slopes) = (Vec::new(), Vec::new());
-        for start in (0..self.outputs).step_by(BACK) {
-            let width = BACK.min(self.outputs - start);
-            panels_of(
-                Strided::rows(&dy[start..], self.outputs).transposed(),
-                width,
-                rows,
-                &mut slopes,
-            );
-            for (first, depth, panels) in self.blocks() {
-                let part = &panels[start * depth..];
-                for at in (0..depth).step_by(tile) {
-                    let height = tile.min(depth - at);
-                    tile_back(part, depth, at, height, width, &mut tiles);
-                    let mut target = Target {
-                        out: &mut transposed[(first + at) * rows..],
-                        stride: rows,
-                        columns: rows,
-                        add: start > 0,
-                    };
-                    multiply(height, width, &tiles, Panels::of(&slopes, width), &mut target);
+        let Shape { panel, .. } = Shape::here();
+        let (mut tiles, mut turned) = (Vec::new(), Vec::new());
+        for (dy, dx) in dy
+            .chunks(ROWS * self.outputs)
+            .zip(dx.chunks_mut(ROWS * self.inputs))
+        {
+            let rows = dy.len() / self.outputs;
+            for start in (0..self.outputs).step_by(BACK) {
+                let width = BACK.min(self.outputs - start);
+                tiles_of(Strided::rows(&dy[start..], self.outputs), rows, width, &mut tiles);
+                for (first, depth, panels) in self.blocks() {
+                    let part = &panels[start * depth..];
+                    for at in (0..depth).step_by(panel) {
+                        let columns = panel.min(depth - at);
+                        turn_panel(part, depth, at, columns, width, &mut turned);
+                        let mut target = Target {
+                            out: &mut dx[first + at..],
+                            stride: self.inputs,
+                            columns,
+                            add: start > 0,
+                        };
+                        multiply(rows, width, &tiles, Panels::of(&turned, width), &mut target);
+                    }
                 }
             }
         }
-        transpose(&transposed, rows, dx);
     }
 
     /// Rows are divided among threads: every sum is taken in one order, whatever the number of threads.
@@ -157,35 +165,23 @@ impl PackedMatrix {
     }
 }
 
-/// A tile of `height` inputs from `at` on, `width` outputs deep, from panels of outputs.
-fn tile_back(panels: &[f32], depth: usize, at: usize, height: usize, width: usize, tile: &mut Vec<f32>) {
-    let Shape { panel: columns, .. } = Shape::here();
-    grow(tile, height * width);
-    let targets = tile[..height * width].chunks_mut(height * columns);
-    for (panel, target) in panels.chunks_exact(depth * columns).zip(targets) {
-        for (row, source) in panel[at * columns..(at + height) * columns]
-            .chunks_exact(columns)
-            .enumerate()
-        {
-            for (target, &value) in target[row..].iter_mut().step_by(height).zip(source) {
-                *target = value;
-            }
-        }
-    }
-}
-
-/// Writes a matrix of columns of `rows` entries row by row.
-fn transpose(columns: &[f32], rows: usize, out: &mut [f32]) {
-    const EDGE: usize = 16;
-    let inputs = columns.len() / rows.max(1);
-    for row in (0..rows).step_by(EDGE) {
-        for column in (0..inputs).step_by(EDGE) {
-            for row in row..(row + EDGE).min(rows) {
-                for column in column..(column + EDGE).min(inputs) {
-                    out[row * inputs + column] = columns[column * rows + row];
-                }
-            }
-        }
+/// A panel of `columns` inputs from `at` on, `width` outputs deep, from panels of outputs.
+fn turn_panel(panels: &[f32], depth: usize, at: usize, columns: usize, width: usize, turned: &mut Vec<f32>) {
+    let Shape { panel, .. } = Shape::here();
+    grow(turned, width.next_multiple_of(panel) * panel);
+    let squares = turned.chunks_exact_mut(panel * panel);
+    for (source, square) in panels
+        .chunks_exact(depth * panel)
+        .zip(squares)
+        .take(width.div_ceil(panel))
+    {
+        let inputs = Rows {
+            entries: &source[at * panel..],
+            stride: panel,
+            count: columns,
+            columns: panel,
+        };
+        turn(inputs, square, panel);
     }
 }
 

@@ -4,6 +4,7 @@
 //! composed of candle's own differentiable operations. Both are tested against each other and by finite differences.
 //! candle's ready-made `rms_norm`, `rope` and `softmax_last_dim` can not be used: they cut the graph, silently.
 
+mod adapted;
 mod attention;
 mod coded;
 mod dropout;
@@ -14,12 +15,14 @@ mod matrix;
 mod norm;
 mod rotary;
 mod swiglu;
+mod turn;
 
+pub(crate) use adapted::add_low_rank;
 pub use attention::KeptLayers;
 pub(crate) use attention::{AttentionPlan, Heads, SegmentPlan, Span, attend, attention};
 pub(crate) use coded::{CodedMatrix, CodedRows, coded_product};
 pub use dropout::Dropout;
-pub(crate) use linear::{FrozenLinear, add_low_rank};
+pub(crate) use linear::FrozenLinear;
 pub(crate) use norm::normalise;
 pub use norm::rms_norm;
 pub(crate) use rotary::{RotaryRows, rotary};

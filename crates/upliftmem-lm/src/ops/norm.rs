@@ -2,7 +2,7 @@
 
 use candle_core::{CpuStorage, CustomOp1, D, Layout, Result, Shape, Tensor};
 
-use super::{slice, width, with_entries};
+use super::{slice, with_entries};
 
 /// Divides every row by its root mean square and multiplies it with a frozen weight.
 pub fn rms_norm(x: &Tensor, weight: &Tensor, epsilon: f64) -> Result<Tensor> {
@@ -24,14 +24,30 @@ fn composed(x: &Tensor, weight: &Tensor, epsilon: f64) -> Result<Tensor> {
 
 /// The same in place, on a processor.
 pub(crate) fn normalise(rows: &mut [f32], weight: &[f32], epsilon: f64) {
-    pulp::Arch::new().dispatch(|| {
-        for row in rows.chunks_exact_mut(weight.len()) {
-            let inverse = inverse(row, epsilon);
-            for (value, &weight) in row.iter_mut().zip(weight) {
-                *value *= inverse * weight;
-            }
+    pulp::Arch::new().dispatch(|| normalise_each(rows, weight, epsilon));
+}
+
+#[inline(always)]
+fn normalise_each(rows: &mut [f32], weight: &[f32], epsilon: f64) {
+    for row in rows.chunks_exact_mut(weight.len()) {
+        let inverse = inverse(row, epsilon);
+        for (value, &weight) in row.iter_mut().zip(weight) {
+            *value *= inverse * weight;
         }
-    });
+    }
+}
+
+/// Slopes by the rows, in place of the slopes by what they became.
+#[inline(always)]
+fn slopes_each(rows: &[f32], weight: &[f32], epsilon: f64, slopes: &mut [f32]) {
+    let width = weight.len();
+    for (row, slopes) in rows.chunks_exact(width).zip(slopes.chunks_exact_mut(width)) {
+        let inverse = inverse(row, epsilon);
+        let pull = along(row, slopes, weight) * inverse * inverse * inverse / width as f32;
+        for ((slope, &x), &weight) in slopes.iter_mut().zip(row).zip(weight) {
+            *slope = *slope * weight * inverse - x * pull;
+        }
+    }
 }
 
 struct RmsNorm {
@@ -60,6 +76,24 @@ fn squares(row: &[f32]) -> f32 {
     sums.iter().sum::<f32>() + rest.iter().map(|value| value * value).sum::<f32>()
 }
 
+/// The sum of products of three, in eight partial sums.
+#[inline(always)]
+fn along(row: &[f32], slope: &[f32], weight: &[f32]) -> f32 {
+    let mut sums = [0.0_f32; 8];
+    let ((rows, row), (slopes, slope), (weights, weight)) = (
+        row.as_chunks::<8>(),
+        slope.as_chunks::<8>(),
+        weight.as_chunks::<8>(),
+    );
+    for ((row, slope), weight) in rows.iter().zip(slopes).zip(weights) {
+        for (at, sum) in sums.iter_mut().enumerate() {
+            *sum += row[at] * slope[at] * weight[at];
+        }
+    }
+    let rest = row.iter().zip(slope).zip(weight).map(|((x, s), w)| x * s * w);
+    sums.iter().sum::<f32>() + rest.sum::<f32>()
+}
+
 impl CustomOp1 for RmsNorm {
     fn name(&self) -> &'static str {
         "rms-norm"
@@ -76,25 +110,11 @@ impl CustomOp1 for RmsNorm {
     }
 
     fn bwd(&self, x: &Tensor, _: &Tensor, slope: &Tensor) -> Result<Option<Tensor>> {
-        let width = width(x)?;
         let out = with_entries(&self.weight, |weight| {
             with_entries(x, |x| {
                 with_entries(slope, |slope| {
-                    let mut out = vec![0.0; x.len()];
-                    let rows = x.chunks_exact(width).zip(slope.chunks_exact(width));
-                    for ((row, slope), out) in rows.zip(out.chunks_exact_mut(width)) {
-                        let inverse = inverse(row, self.epsilon);
-                        let along: f32 = row
-                            .iter()
-                            .zip(slope)
-                            .zip(weight)
-                            .map(|((x, s), w)| x * s * w)
-                            .sum();
-                        let pull = along * inverse * inverse * inverse / width as f32;
-                        for (((out, &x), &slope), &weight) in out.iter_mut().zip(row).zip(slope).zip(weight) {
-                            *out = slope * weight * inverse - x * pull;
-                        }
-                    }
+                    let mut out = slope.to_vec();
+                    pulp::Arch::new().dispatch(|| slopes_each(x, weight, self.epsilon, &mut out));
                     Ok(out)
                 })
             })

@@ -49,25 +49,28 @@ impl RotaryRows {
 
     /// Turns rows of whole heads in place, forth or back.
     fn turn(&self, rows: &mut [f32], back: bool) {
-        let (half, head) = (self.half, 2 * self.half);
-        let width = rows.len() / (self.cos.len() / half.max(1)).max(1);
+        let width = rows.len() / (self.cos.len() / self.half.max(1)).max(1);
         if width == 0 {
             return;
         }
         let sign = if back { -1.0 } else { 1.0 };
-        pulp::Arch::new().dispatch(|| {
-            let angles = self.cos.chunks_exact(half).zip(self.sin.chunks_exact(half));
-            for (row, (cos, sin)) in rows.chunks_exact_mut(width).zip(angles) {
-                for head in row.chunks_exact_mut(head) {
-                    let (left, right) = head.split_at_mut(half);
-                    let pairs = left.iter_mut().zip(right);
-                    for ((left, right), (&cos, &sin)) in pairs.zip(cos.iter().zip(sin)) {
-                        let sin = sign * sin;
-                        (*left, *right) = (*left * cos - *right * sin, *right * cos + *left * sin);
-                    }
+        pulp::Arch::new().dispatch(|| self.turn_each(rows, width, sign));
+    }
+
+    #[inline(always)]
+    fn turn_each(&self, rows: &mut [f32], width: usize, sign: f32) {
+        let half = self.half;
+        let angles = self.cos.chunks_exact(half).zip(self.sin.chunks_exact(half));
+        for (row, (cos, sin)) in rows.chunks_exact_mut(width).zip(angles) {
+            for head in row.chunks_exact_mut(2 * half) {
+                let (left, right) = head.split_at_mut(half);
+                let pairs = left.iter_mut().zip(right);
+                for ((left, right), (&cos, &sin)) in pairs.zip(cos.iter().zip(sin)) {
+                    let sin = sign * sin;
+                    (*left, *right) = (*left * cos - *right * sin, *right * cos + *left * sin);
                 }
             }
-        });
+        }
     }
 
     /// Turns rows of whole heads in place.

@@ -19,11 +19,25 @@ fn composed(gate: &Tensor, up: &Tensor) -> Result<Tensor> {
 
 /// The same in place of the gate, on a processor.
 pub(crate) fn gate(gate: &mut [f32], up: &[f32]) {
-    pulp::Arch::new().dispatch(|| {
-        for (gate, &up) in gate.iter_mut().zip(up) {
-            *gate *= sigmoid(*gate) * up;
-        }
-    });
+    pulp::Arch::new().dispatch(|| gate_each(gate, up));
+}
+
+#[inline(always)]
+fn gate_each(gate: &mut [f32], up: &[f32]) {
+    for (gate, &up) in gate.iter_mut().zip(up) {
+        *gate *= sigmoid(*gate) * up;
+    }
+}
+
+/// Slopes by gate and by up, in place of what is there.
+#[inline(always)]
+fn slopes_each(gate: &[f32], up: &[f32], slope: &[f32], by_gate: &mut [f32], by_up: &mut [f32]) {
+    let outs = by_gate.iter_mut().zip(by_up);
+    for (((by_gate, by_up), (&gate, &up)), &slope) in outs.zip(gate.iter().zip(up)).zip(slope) {
+        let share = sigmoid(gate);
+        *by_gate = slope * up * share * (1.0 + gate * (1.0 - share));
+        *by_up = slope * gate * share;
+    }
 }
 
 struct SwiGlu;
@@ -62,16 +76,7 @@ impl CustomOp2 for SwiGlu {
         with_entries(gate, |gate| {
             with_entries(up, |up| {
                 with_entries(slope, |slope| {
-                    pulp::Arch::new().dispatch(|| {
-                        let outs = by_gate.iter_mut().zip(&mut by_up);
-                        for (((by_gate, by_up), (&gate, &up)), &slope) in
-                            outs.zip(gate.iter().zip(up)).zip(slope)
-                        {
-                            let share = sigmoid(gate);
-                            *by_gate = slope * up * share * (1.0 + gate * (1.0 - share));
-                            *by_up = slope * gate * share;
-                        }
-                    });
+                    pulp::Arch::new().dispatch(|| slopes_each(gate, up, slope, &mut by_gate, &mut by_up));
                     Ok(())
                 })
             })

@@ -67,9 +67,9 @@ pub(crate) struct Tape<'a> {
 
 /// Bytes that a layer keeps of one token for its way back.
 pub(crate) const fn layer_bytes(config: &LmConfig) -> usize {
-    // Inputs and sums; both norms; queries, keys and values before and after norm and rotation; what was seen; gate, up and
-    // their product. Low-rank products and dropped inputs are small beside them, or as large as what they are made from.
-    let rows = 8 * config.hidden + 6 * config.query_size() + 5 * config.key_size() + 4 * config.intermediate;
+    // Input, sums and what they add; both norms; queries, keys and values before and after norm and rotation; what was
+    // seen; gate, up and their product.
+    let rows = 7 * config.hidden + 4 * config.query_size() + 4 * config.key_size() + 3 * config.intermediate;
     rows * size_of::<f32>()
 }
 

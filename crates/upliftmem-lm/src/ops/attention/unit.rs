@@ -5,6 +5,7 @@ use std::ops::Range;
 use crate::ops::{
     exp::exp,
     kernel::{Panels, Shape, Strided, Target, cut_and_multiply, grow, panels_of},
+    turn::{Rows, turn},
 };
 
 /// Queries handled together: beyond the diagonal of a block nothing is computed.
@@ -41,11 +42,7 @@ fn shares_of(q: Strided<'_>, block: &Block, size: usize, scale: f32, keys: &[f32
         add: false,
     };
     cut_and_multiply((count, size), q, Panels::of(keys, size), &mut target, tiles);
-    pulp::Arch::new().dispatch(|| {
-        for (query, row) in shares[..count * seen].chunks_exact_mut(seen).enumerate() {
-            softmax(row, seen - count + query + 1, scale);
-        }
-    });
+    pulp::Arch::new().dispatch(|| softmax_each(&mut shares[..count * seen], count, scale));
 }
 
 /// Keys and values of one head as panels, token after token. What the next segment sees too stays where it is.
@@ -77,12 +74,19 @@ impl Seen {
     /// Puts keys at some tokens' places, one of every `stride` entries on.
     pub(super) fn put_keys(&mut self, tokens: Range<usize>, keys: &[f32], stride: usize) {
         let Shape { panel, .. } = Shape::here();
-        for (token, key) in tokens.zip(keys.chunks(stride)) {
-            let start = token / panel * panel * self.size + token % panel;
-            let places = self.keys[start..].iter_mut().step_by(panel);
-            for (place, &entry) in places.zip(&key[..self.size]) {
-                *place = entry;
-            }
+        let (mut token, mut keys) = (tokens.start, keys);
+        while token < tokens.end {
+            let place = token % panel;
+            let count = (panel - place).min(tokens.end - token);
+            let rows = Rows {
+                entries: keys,
+                stride,
+                count,
+                columns: self.size,
+            };
+            turn(rows, &mut self.keys[(token - place) * self.size + place..], panel);
+            token += count;
+            keys = keys.get(count * stride..).unwrap_or_default();
         }
     }
 
@@ -272,6 +276,15 @@ impl Unit {
         };
         let panels = Panels::of(panels, depth);
         cut_and_multiply((tokens, depth), left, panels, &mut target, tiles);
+    }
+}
+
+/// Scores of some queries to shares, the last of which sees all.
+#[inline(always)]
+fn softmax_each(rows: &mut [f32], count: usize, scale: f32) {
+    let seen = rows.len() / count.max(1);
+    for (query, row) in rows.chunks_exact_mut(seen).enumerate() {
+        softmax(row, seen - count + query + 1, scale);
     }
 }
 
