@@ -1,5 +1,6 @@
 //! The program: arguments, configuration, and one function a command.
 
+mod allocator;
 mod commands;
 mod config;
 mod context;
@@ -15,13 +16,11 @@ use clap::Parser;
 
 use commands::Arguments;
 
-/// A server allocates on many threads at once, which the C library's allocator is slow at. Without huge pages: many threads
-/// begin pages of their own, and clearing two megabytes for each shows in the slowest answers.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
+    if arguments.computes_and_ends() {
+        allocator::keep_freed_pages();
+    }
     start_log(arguments.default_log());
     set_clock();
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {

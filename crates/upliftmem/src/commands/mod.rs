@@ -109,6 +109,15 @@ enum Command {
 }
 
 impl Arguments {
+    /// Whether the command is one long computation, and not a service that has to leave memory to others.
+    pub(crate) const fn computes_and_ends(&self) -> bool {
+        match &self.command {
+            Command::Train(_) => true,
+            Command::Bench(arguments) => !arguments.serves(),
+            _ => false,
+        }
+    }
+
     /// What is logged unless `UPLIFTMEM_LOG` says otherwise: a server's log is all it shows.
     pub(crate) const fn default_log(&self) -> &'static str {
         match self.command {

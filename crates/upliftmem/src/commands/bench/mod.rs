@@ -23,6 +23,13 @@ pub(crate) struct BenchArguments {
     what: What,
 }
 
+impl BenchArguments {
+    /// Whether it measures a server, which is to be as it is in service.
+    pub(crate) const fn serves(&self) -> bool {
+        matches!(self.what, What::Serve(_))
+    }
+}
+
 #[derive(Debug, Subcommand)]
 enum What {
     /// Serve an environment to other agents over standard input and output.

@@ -87,7 +87,7 @@ impl SuiteName {
     /// Where its data can be, the likeliest first.
     const fn places(self) -> &'static [&'static str] {
         match self {
-            Self::Alfworld => &["alfworld/games.tar.xz", "alfworld", ""],
+            Self::Alfworld => &["alfworld/games.tar.xz", "games.tar.xz", "alfworld", ""],
             Self::Webshop => &["webshop", ""],
             Self::Bigcodebench => &["bigcodebench", ""],
             Self::Memsyco => &["memsyco", ""],
@@ -115,7 +115,7 @@ impl Players {
     fn load(self, name: SuiteName, data: &Path, sizes: &Sizes) -> Result<Arc<dyn Suite>> {
         let found = name.find(data)?;
         let model = || self.model.as_ref().context("no model executes");
-        Ok(match name {
+        let suite: Arc<dyn Suite> = match name {
             SuiteName::Alfworld => {
                 let acting = self.acting();
                 Arc::new(AlfworldSuite::load(&found, sizes)?.acted_by(acting)?)
@@ -131,7 +131,15 @@ impl Players {
                 Arc::new(BigCodeBenchSuite::load(&found, sizes, model()?, sandbox, wanted)?)
             }
             SuiteName::Memsyco => Arc::new(MemsycoSuite::load(&found, sizes, model()?, self.judge.clone())?),
-        })
+        };
+        let partition = suite.partition();
+        if partition.seed.is_empty() || partition.evaluation.iter().any(|part| part.tasks.is_empty()) {
+            bail!(
+                "{}: the tasks of this suite are not here; --data names the folder that has them",
+                found.display()
+            );
+        }
+        Ok(suite)
     }
 
     fn acting(&self) -> Acting {
