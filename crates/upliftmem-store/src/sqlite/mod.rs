@@ -93,6 +93,12 @@ impl Sqlite {
             SqlitePlace::Memory => (Connection::open_in_memory().map_err(connection::error)?, None),
             SqlitePlace::File(path) => {
                 let connection = Connection::open(&path).map_err(connection::error)?;
+                // While another process has it open, SQLite opens what may only be read without a word.
+                if connection.is_readonly("main").map_err(connection::error)? {
+                    return Err(Error::Unavailable(
+                        "may only be read; let this user write the file and its folder".into(),
+                    ));
+                }
                 indexes = ScopeIndexes::beside(path.clone());
                 locks = Locks::beside(&path);
                 let readers = Readers {
