@@ -133,9 +133,12 @@ impl Players {
             SuiteName::Memsyco => Arc::new(MemsycoSuite::load(&found, sizes, model()?, self.judge.clone())?),
         };
         let partition = suite.partition();
-        if partition.seed.is_empty() || partition.evaluation.iter().any(|part| part.tasks.is_empty()) {
+        let nothing_to_learn = sizes.seed > 0 && partition.seed.is_empty();
+        let nothing_to_judge =
+            sizes.evaluation != Some(0) && partition.evaluation.iter().all(|part| part.tasks.is_empty());
+        if nothing_to_learn || nothing_to_judge {
             bail!(
-                "{}: the tasks of this suite are not here; --data names the folder that has them",
+                "{}: the suite's tasks are not here; --data names the folder that has them (docs/evaluation.md says what each suite needs)",
                 found.display()
             );
         }
