@@ -7,7 +7,7 @@ use std::{
     process::{Command, Output, Stdio},
 };
 
-use crate::support::{Session, run, settled, succeeds, upliftmem};
+use crate::support::{Session, fails, run, settled, succeeds, upliftmem};
 
 /// Runs a script with file systems of its own, so that nothing is mounted for anybody else and nobody has to be root. `$1` is a
 /// directory, `$2` the program. None where the system does not allow it, which is printed.
@@ -169,4 +169,22 @@ fn a_store_that_another_process_writes_can_be_read_and_is_named() {
     insta::assert_snapshot!(said(place, &output));
     holder.execute_batch("COMMIT").unwrap();
     succeeds(place, &["add", "Another."]);
+}
+
+#[test]
+fn a_suite_without_its_tasks_is_refused_and_leaves_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let place = directory.path();
+    std::fs::create_dir(place.join("empty")).unwrap();
+    for data in ["empty", "nowhere"] {
+        let error = fails(
+            place,
+            1,
+            &[
+                "bench", "run", "--suite", "alfworld", "--data", data, "--out", "results",
+            ],
+        );
+        assert!(error.contains(data) && error.contains("--data names"), "{error}");
+    }
+    assert!(!place.join("results").exists());
 }
