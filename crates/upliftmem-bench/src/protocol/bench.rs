@@ -86,6 +86,10 @@ impl Bench {
             },
             ..EngineSettings::default()
         };
+        let compact = CompactSettings {
+            member_cost: suite.member_cost(),
+            ..CompactSettings::default()
+        };
         Self {
             suite,
             embedder,
@@ -94,7 +98,7 @@ impl Bench {
             seed: 1,
             folder,
             engine,
-            compact: CompactSettings::default(),
+            compact,
             writes: false,
             writer: None,
             steps: None,

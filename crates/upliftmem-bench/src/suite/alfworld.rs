@@ -207,6 +207,10 @@ impl Suite for AlfworldSuite {
         5
     }
 
+    fn member_cost(&self) -> f64 {
+        0.02
+    }
+
     fn lessons(&self, experience: &Experience) -> Vec<Lesson> {
         lessons::lessons(experience)
     }

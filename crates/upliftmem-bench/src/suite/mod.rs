@@ -16,6 +16,7 @@ use serde_json::Value;
 use upliftmem_agent::{Execution, Executor, prompts::Domain};
 use upliftmem_core::Task;
 use upliftmem_engine::UtilitySettings;
+use upliftmem_scorer::CompactSettings;
 
 use crate::{
     protocol::{self, MethodScores},
@@ -109,6 +110,12 @@ pub trait Suite: Send + Sync {
 
     /// Most memories of a set. Paper: K.
     fn memories_max(&self) -> usize;
+
+    /// What UpliftMem expects a memory to cost of which nothing is known. A suite that says otherwise has chosen it on its
+    /// [validation tasks](Self::validation_tasks): it is a belief about the kind of memories that there are, before any label.
+    fn member_cost(&self) -> f64 {
+        CompactSettings::default().member_cost
+    }
 
     /// Whether every task has a store of its own, made of what [it brings along](Self::own_experiences), instead of one that
     /// is made of what was lived through.

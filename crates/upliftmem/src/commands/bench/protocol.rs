@@ -22,6 +22,7 @@ use upliftmem_bench::{
     systems::Steps,
 };
 use upliftmem_engine::Strategy;
+use upliftmem_scorer::CompactSettings;
 
 use crate::{
     config::{ChatKind, Config, ScorerKind},
@@ -177,6 +178,10 @@ pub(super) struct SuiteArguments {
     /// How many of those are for warm-up [default: 200].
     #[arg(long)]
     warm_up: Option<usize>,
+    /// What UpliftMem expects a memory to cost of which nothing is known, in place of `scorer.member_cost`; a suite has its
+    /// own, chosen on its validation tasks.
+    #[arg(long)]
+    member_cost: Option<f64>,
     /// Use only so many tasks of each part of the evaluation.
     #[arg(long)]
     limit: Option<usize>,
@@ -344,7 +349,10 @@ async fn open(arguments: &SuiteArguments, config: &Config, output: Output) -> Re
     bench.runs = arguments.runs;
     bench.seed = arguments.seed;
     bench.writes = arguments.writing;
-    bench.compact = config.scorer.compact();
+    bench.compact = CompactSettings {
+        member_cost: arguments.member_cost.unwrap_or(bench.compact.member_cost),
+        ..config.scorer.compact()
+    };
     bench.engine.acquisition = config.acquisition.clone();
     bench.engine.training = config.training.clone();
     bench.engine.retrieval.candidates = config.retrieval.candidates;
