@@ -9,7 +9,7 @@ use upliftmem_core::{
     BeamResult, IdSequence, MemoryId, MemorySet, RetrievalId, SearchEnd, Task, TaskId, Uplift,
 };
 use upliftmem_scorer::Ask;
-use upliftmem_store::{JournalEntry, RetrievalRecord, Scope, Store, Timestamp};
+use upliftmem_store::{RetrievalRecord, Scope, Store, Timestamp};
 
 use crate::{
     error::{Error, Result},
@@ -119,12 +119,9 @@ impl Retriever {
             .unwrap_or_else(|| self.name_of(&request.query));
         let task = Task::new(name, request.query.clone());
         let mut timings = Timings::default();
-        // The task becomes durable while its candidates are looked for.
-        let stored = async { Ok(self.store.put_tasks(&self.scope, vec![task.clone()]).await?) };
-        let searched = self.search(&task, &request, &mut timings);
-        let (_, (offer, result)) = tokio::try_join!(stored, searched)?;
+        let (offer, result) = self.search(&task, &request, &mut timings).await?;
         let retrieval = self.answer(&task, &offer, &result, timings);
-        self.record(&retrieval, &offer, &request, &result).await?;
+        self.record(task, &retrieval, offer, &request, &result).await?;
         Ok(retrieval)
     }
 
@@ -243,8 +240,9 @@ impl Retriever {
 
     async fn record(
         &self,
+        task: Task,
         retrieval: &Retrieval,
-        offer: &Offer,
+        offer: Offer,
         request: &RetrievalRequest,
         result: &BeamResult,
     ) -> Result<()> {
@@ -259,15 +257,14 @@ impl Retriever {
             id: retrieval.id,
             task: Some(retrieval.task),
             query: request.query.clone(),
-            pool: offer.pool.clone(),
+            pool: offer.pool,
             set: retrieval.memories.iter().map(|memory| memory.id).collect(),
             predicted_uplift: Uplift::new(retrieval.predicted_uplift)?,
             scorer: retrieval.scorer.clone(),
             trace,
         };
-        let entry = JournalEntry::Retrieval(record);
         self.store
-            .append(&self.scope, Timestamp::now(), vec![entry])
+            .record_retrieval(&self.scope, Timestamp::now(), task, record)
             .await?;
         Ok(())
     }

@@ -9,8 +9,8 @@ use crate::{
     AfterFailure, Completion, EmbedderGeneration, EntryKind, ExecutionReport, ExportKind, ImportSource,
     ImportSummary, ItemResult, JournalEntry, JournalFilter, Journaled, Leadership, Lease, LeaseRequest,
     LeasedTicket, MemoryChange, MemoryFilter, NewMemory, NewTicket, Recall, RecallQuery, ReembedProgress,
-    Scope, StoreLimits, StoredMemory, StoredReport, Tenancy, Ticket, TicketFilter, Timestamp, Watch,
-    error::Result,
+    RetrievalRecord, Scope, StoreLimits, StoredMemory, StoredReport, Tenancy, Ticket, TicketFilter,
+    Timestamp, Watch, error::Result,
 };
 
 /// Called with the number of items done so far.
@@ -226,6 +226,15 @@ pub trait Store: Tenancy {
     async fn ledger(&self, scope: &Scope) -> Result<Ledger>;
 
     // Journal
+
+    /// Records an answered search and the task it was for, both or neither; says where the record is in the journal.
+    async fn record_retrieval(
+        &self,
+        scope: &Scope,
+        now: Timestamp,
+        task: Task,
+        record: RetrievalRecord,
+    ) -> Result<u64>;
 
     /// Appends entries, all or none; says where they are. An entry that is there already is not written again.
     async fn append(&self, scope: &Scope, now: Timestamp, entries: Vec<JournalEntry>) -> Result<Vec<u64>>;

@@ -120,9 +120,10 @@ function numbers(rows: ScorerVersion[]): string[] {
 const label = (row: ScorerVersion): string => `${row.name}@${row.version}`;
 
 function Metrics({ rows }: { rows: ScorerVersion[] }): JSX.Element | null {
-  const names = numbers(rows).filter((name) => name !== "fitted");
+  // A version is named after its labels: drawn against itself it says nothing.
+  const names = numbers(rows).filter((name) => name !== "fitted" && name !== "labels");
   const [chosen, setChosen] = useState<string>();
-  const name = chosen ?? names.find((one) => one !== "labels" && one !== "evaluations") ?? names[0];
+  const name = chosen ?? names.find((one) => one !== "evaluations") ?? names[0];
   if (name === undefined) return null;
   const found = rows
     .filter((row) => typeof row.metrics[name] === "number")

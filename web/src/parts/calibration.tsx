@@ -5,7 +5,8 @@ import { plural, uplift } from "../format";
 import type { Calibration } from "../types";
 import { range, scale, ticks, useWidth } from "./axes";
 
-const LEFT = 72;
+const LEFT = 78;
+const RIGHT = 30;
 const BOTTOM = 48;
 const TOP = 12;
 
@@ -16,7 +17,7 @@ export function CalibrationPlot({ bins }: { bins: Calibration["bins"] }): JSX.El
     bins.flatMap((bin) => [bin.predicted, bin.observed]),
     [0],
   );
-  const x = scale(domain, [LEFT, size - 14]);
+  const x = scale(domain, [LEFT, size - RIGHT]);
   const y = scale(domain, [size - BOTTOM, TOP]);
   const marks = ticks(...domain);
   const most = Math.max(...bins.map((bin) => bin.count), 1);
@@ -25,7 +26,7 @@ export function CalibrationPlot({ bins }: { bins: Calibration["bins"] }): JSX.El
       <svg width={size} height={size} role="group" aria-label="Predicted against observed uplift">
         {marks.map((mark) => (
           <g key={mark} class={mark === 0 ? "zero" : "grid"} aria-hidden="true">
-            <line x1={LEFT} x2={size - 14} y1={y(mark)} y2={y(mark)} />
+            <line x1={LEFT} x2={size - RIGHT} y1={y(mark)} y2={y(mark)} />
             <line x1={x(mark)} x2={x(mark)} y1={TOP} y2={size - BOTTOM} />
             <text x={LEFT - 8} y={y(mark)} dy="0.32em" text-anchor="end">
               {uplift(mark)}
@@ -39,7 +40,7 @@ export function CalibrationPlot({ bins }: { bins: Calibration["bins"] }): JSX.El
         <text class="unit" transform={`translate(12 ${(TOP + size - BOTTOM) / 2}) rotate(-90)`} text-anchor="middle" aria-hidden="true">
           observed uplift
         </text>
-        <text class="unit" x={(LEFT + size) / 2} y={size - 6} text-anchor="middle" aria-hidden="true">
+        <text class="unit" x={(LEFT + size - RIGHT) / 2} y={size - 6} text-anchor="middle" aria-hidden="true">
           predicted uplift
         </text>
         {bins.map((bin, index) => {

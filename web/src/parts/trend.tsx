@@ -29,7 +29,7 @@ interface TrendProps {
   format?: (value: number) => string;
 }
 
-const LEFT = 68;
+const LEFT = 78;
 const RIGHT = 14;
 const TOP = 12;
 const BOTTOM = 48;

@@ -101,8 +101,13 @@ fn write(shared: &Shared, nodes: usize, path: &Path) -> io::Result<bool> {
 }
 
 fn write_node(out: &mut Hashed, index: &ScopeIndex, slot: u32) -> io::Result<()> {
-    let row = &index.slots[slot as usize];
-    out.write_all(&if row.alive { row.number } else { 0 }.to_le_bytes())?;
+    let gone = index.gone(slot as usize);
+    let number = if gone {
+        0
+    } else {
+        index.slots[slot as usize].number
+    };
+    out.write_all(&number.to_le_bytes())?;
     out.write_all(&index.vectors.fingerprint(slot).to_le_bytes())?;
     let upper = index.graph.upper.get(&slot).map_or(0, Vec::len);
     out.number(upper)?;

@@ -45,8 +45,23 @@ pub(super) struct Slot {
     pub(super) number: i64,
     id: MemoryId,
     tokens: u32,
-    expires_at: Option<Timestamp>,
-    pub(super) alive: bool,
+}
+
+/// The first moment at which a slot is no answer any more, plus one; zero if it has no row. One number a slot, as a walk
+/// asks thousands of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Until(u64);
+
+impl Until {
+    const GONE: Self = Self(0);
+
+    fn expiry(expires_at: Option<Timestamp>) -> Self {
+        Self(expires_at.map_or(u64::MAX, |end| end.millis() + 1))
+    }
+
+    const fn is_after(self, now: Timestamp) -> bool {
+        self.0 > now.millis() + 1
+    }
 }
 
 /// A found memory.
@@ -64,6 +79,7 @@ pub(super) struct ScopeIndex {
     pub(super) version: i64,
     pub(super) vectors: Vectors,
     pub(super) slots: Vec<Slot>,
+    until: Vec<Until>,
     slot_of: HashMap<i64, u32>,
     pub(super) dead: usize,
     pub(super) graph: Graph,
@@ -78,6 +94,7 @@ impl ScopeIndex {
             version: 0,
             vectors: Vectors::new(dimension),
             slots: Vec::new(),
+            until: Vec::new(),
             slot_of: HashMap::new(),
             dead: 0,
             graph: Graph::default(),
@@ -95,9 +112,8 @@ impl ScopeIndex {
                 number,
                 id: MemoryId::from_u128(0),
                 tokens: 0,
-                expires_at: None,
-                alive: false,
             });
+            index.until.push(Until::GONE);
             index.expected.insert(number, (slot, fingerprint));
         }
         index.dead = saved.rows.len();
@@ -123,9 +139,8 @@ impl ScopeIndex {
             number: row.number,
             id: row.id,
             tokens: row.tokens,
-            expires_at: row.expires_at,
-            alive: true,
         };
+        self.until[slot as usize] = Until::expiry(row.expires_at);
         self.slot_of.insert(row.number, slot);
         self.dead -= 1;
         true
@@ -139,10 +154,10 @@ impl ScopeIndex {
                 .as_deref()
                 .is_some_and(|vector| vector == self.vectors.get(slot));
             if unchanged {
-                self.slots[slot as usize].expires_at = row.expires_at;
+                self.until[slot as usize] = Until::expiry(row.expires_at);
                 return;
             }
-            self.slots[slot as usize].alive = false;
+            self.until[slot as usize] = Until::GONE;
             self.slot_of.remove(&row.number);
             self.dead += 1;
         }
@@ -156,16 +171,19 @@ impl ScopeIndex {
                 number: row.number,
                 id: row.id,
                 tokens: row.tokens,
-                expires_at: row.expires_at,
-                alive: true,
             });
+            self.until.push(Until::expiry(row.expires_at));
             self.slot_of.insert(row.number, slot);
         }
     }
 
+    /// Whether a slot has no row.
+    pub(super) fn gone(&self, slot: usize) -> bool {
+        self.until[slot] == Until::GONE
+    }
+
     fn wanted(&self, slot: u32, now: Timestamp) -> bool {
-        let slot = &self.slots[slot as usize];
-        slot.alive && slot.expires_at.is_none_or(|end| end > now)
+        self.until[slot as usize].is_after(now)
     }
 
     pub(super) fn search(&self, query: &[f32], n: usize, now: Timestamp) -> Vec<Found> {

@@ -262,9 +262,12 @@ pub(crate) fn get(sql: &mut dyn Sql, scope: &Scope, ids: &[MemoryId]) -> Result<
     let Some(row) = scopes::find(sql, scope)?.filter(|_| !ids.is_empty()) else {
         return Ok(Vec::new());
     };
-    let condition = format!("AND m.id IN ({})", placeholders(2, ids.len()));
+    // Any number of ids is asked for by one of a few statements, so that they stay prepared: the last id fills the places.
+    let places = ids.len().next_power_of_two();
+    let condition = format!("AND m.id IN ({})", placeholders(2, places));
     let mut values = vec![row.number.into()];
-    values.extend(ids.iter().map(|memory| id(memory.as_u128())));
+    let asked = ids.iter().chain(std::iter::repeat(&ids[ids.len() - 1]));
+    values.extend(asked.take(places).map(|memory| id(memory.as_u128())));
     collect(sql, &condition, &values)
 }
 

@@ -13,8 +13,8 @@ use crate::{
     AfterFailure, Completion, EmbedderGeneration, EntryKind, ExecutionReport, ExportKind, ImportSource,
     ImportSummary, ItemResult, JournalEntry, JournalFilter, Journaled, Leadership, Lease, LeaseRequest,
     LeasedTicket, MemoryChange, MemoryFilter, NewMemory, NewTicket, ProgressReport, Recall, RecallQuery,
-    ReembedProgress, Scope, Store, StoreLimits, StoredMemory, StoredReport, Ticket, TicketFilter, Timestamp,
-    Topic, Watch,
+    ReembedProgress, RetrievalRecord, Scope, Store, StoreLimits, StoredMemory, StoredReport, Ticket,
+    TicketFilter, Timestamp, Topic, Watch,
     error::Result,
     leadership::Fence,
     limits::{between_one_and, within},
@@ -495,6 +495,21 @@ impl<B: Backend> Store for SqlStore<B> {
     async fn ledger(&self, scope: &Scope) -> Result<Ledger> {
         self.read(scope, move |sql, scope| reports::ledger(sql, scope))
             .await
+    }
+
+    async fn record_retrieval(
+        &self,
+        scope: &Scope,
+        now: Timestamp,
+        task: Task,
+        record: RetrievalRecord,
+    ) -> Result<u64> {
+        let limits = self.limits;
+        self.write(scope, move |sql, scope| {
+            tasks::put_all(sql, scope, &limits, vec![task])?;
+            journal::append(sql, scope, &limits, now, &JournalEntry::Retrieval(record))
+        })
+        .await
     }
 
     async fn append(&self, scope: &Scope, now: Timestamp, entries: Vec<JournalEntry>) -> Result<Vec<u64>> {

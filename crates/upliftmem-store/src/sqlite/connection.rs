@@ -58,6 +58,12 @@ impl Sql for Transaction<'_> {
     }
 }
 
+/// Runs a statement that begins or ends something. Such statements come several times a search: they are not read anew.
+pub(super) fn run(connection: &Connection, statement: &str) -> Result<()> {
+    let mut prepared = connection.prepare_cached(statement).map_err(error)?;
+    prepared.execute([]).map(drop).map_err(error)
+}
+
 /// `?1` for `$1`: SQLite numbers `$1` by where it first stands.
 fn numbered(statement: &str) -> String {
     statement.replace('$', "?")

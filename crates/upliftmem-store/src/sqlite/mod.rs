@@ -185,9 +185,9 @@ impl Backend for Sqlite {
         };
         let read = move || {
             let connection = readers.take()?;
-            connection.execute_batch("BEGIN").map_err(connection::error)?;
+            connection::run(&connection, "BEGIN")?;
             let answer = work(&mut Transaction::new(&connection));
-            if connection.execute_batch("COMMIT").is_ok() {
+            if connection::run(&connection, "COMMIT").is_ok() {
                 readers.give_back(connection);
             }
             answer

@@ -13,7 +13,7 @@ use tokio::sync::oneshot;
 
 use super::{
     checkpoints::Checkpoints,
-    connection::{Transaction, error, shared},
+    connection::{Transaction, run, shared},
 };
 use crate::{
     error::{Error, Result},
@@ -110,7 +110,7 @@ fn write(connection: &Connection, jobs: &mpsc::Receiver<Box<dyn Job>>, checkpoin
         let failure = transaction(connection, &mut together).err();
         if failure.is_some() {
             // Ending a transaction that is not open fails, and there is nothing to end then.
-            drop(connection.execute_batch("ROLLBACK"));
+            drop(run(connection, "ROLLBACK"));
         }
         for job in together {
             job.answer(failure.as_ref());
@@ -122,14 +122,13 @@ fn write(connection: &Connection, jobs: &mpsc::Receiver<Box<dyn Job>>, checkpoin
 }
 
 fn transaction(connection: &Connection, jobs: &mut [Box<dyn Job>]) -> Result<()> {
-    let run = |statement| connection.execute_batch(statement).map_err(error);
-    run("BEGIN IMMEDIATE")?;
+    run(connection, "BEGIN IMMEDIATE")?;
     for job in jobs {
-        run("SAVEPOINT job")?;
+        run(connection, "SAVEPOINT job")?;
         if !job.run(&mut Transaction::new(connection)) {
-            run("ROLLBACK TO job")?;
+            run(connection, "ROLLBACK TO job")?;
         }
-        run("RELEASE job")?;
+        run(connection, "RELEASE job")?;
     }
-    run("COMMIT")
+    run(connection, "COMMIT")
 }

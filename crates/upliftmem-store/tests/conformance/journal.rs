@@ -98,6 +98,42 @@ pub(crate) async fn one_of_each(store: &TestStore, scope: &Scope) -> Vec<Journal
     ]
 }
 
+/// A search for a task that found nothing.
+pub(crate) fn retrieval(number: u128, task: &Task) -> RetrievalRecord {
+    RetrievalRecord {
+        id: RetrievalId::from_u128(number),
+        task: Some(task.id),
+        query: task.context.clone(),
+        pool: CandidatePool::new(Vec::new()).unwrap(),
+        set: MemorySet::EMPTY,
+        predicted_uplift: Uplift::new(0.0).unwrap(),
+        scorer: "compact@0".into(),
+        trace: serde_json::Map::new(),
+    }
+}
+
+pub(crate) async fn a_retrieval_is_recorded_with_its_task_or_not_at_all(store: TestStore) {
+    let task = Task::new("a task", "what is asked");
+    for (number, at_millis) in [(1, 1), (2, 2), (1, 3)] {
+        let place = store
+            .record_retrieval(&alice(), at(at_millis), task.clone(), retrieval(number, &task))
+            .await
+            .unwrap();
+        assert_eq!(u128::from(place), number, "the same again is where it was");
+    }
+    assert_eq!(store.task(&alice(), task.id).await.unwrap(), Some(task.clone()));
+    let other = Task::new("a task", "another question under its name");
+    let refused = store
+        .record_retrieval(&alice(), at(4), other.clone(), retrieval(3, &other))
+        .await;
+    assert!(matches!(refused, Err(Error::Conflict { .. })), "{refused:?}");
+    let filter = JournalFilter {
+        kind: Some(EntryKind::Retrieval),
+        ..JournalFilter::default()
+    };
+    assert_eq!(store.list_entries(&alice(), filter, 10).await.unwrap().len(), 2);
+}
+
 pub(crate) async fn entries_are_appended_in_order_and_never_changed(store: TestStore) {
     let first = store
         .append(&alice(), at(1), vec![event("a"), event("b")])

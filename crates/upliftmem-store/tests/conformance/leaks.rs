@@ -281,6 +281,13 @@ async fn try_everything(store: &TestStore, scope: &Scope) -> BTreeSet<&'static s
             .unwrap(),
         [1]
     );
+    tried.insert("record_retrieval");
+    // Neither the other scope's task of that name nor its retrieval of that id is in the way.
+    let mut own = task("t");
+    own.context = "another".into();
+    let record = crate::journal::retrieval(6, &own);
+    let place = store.record_retrieval(scope, at(0), own, record).await;
+    assert_eq!(place.unwrap(), 2);
     tried.insert("reembed_begin");
     assert_eq!(
         store

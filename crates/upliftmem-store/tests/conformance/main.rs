@@ -90,6 +90,7 @@ conformance! {
         work_is_found_wherever_it_waits,
         a_request_that_comes_again_is_answered_once;
     journal:
+        a_retrieval_is_recorded_with_its_task_or_not_at_all,
         entries_are_appended_in_order_and_never_changed,
         what_is_learned_from_must_have_been_executed,
         every_kind_reads_back_whole,

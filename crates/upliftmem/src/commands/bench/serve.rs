@@ -55,6 +55,9 @@ pub(super) struct ServeArguments {
     /// Connections that are kept open.
     #[arg(long, default_value_t = 16)]
     connections: usize,
+    /// Which queries: no query comes twice with one seed, so another seed goes on asking what the server has not met.
+    #[arg(long, default_value_t = 7)]
+    seed: u64,
     /// The store to fill and serve, e.g. postgres://user@host/database [default: a file that is removed].
     #[arg(long, value_name = "PLACE")]
     store: Option<String>,
@@ -100,6 +103,28 @@ impl Resources {
     }
 }
 
+/// What is asked: a new query each time, from the first of the warm-up to the last.
+#[derive(Debug)]
+struct Queries {
+    seed: u64,
+    asked: AtomicU64,
+}
+
+impl Queries {
+    fn new(seed: u64) -> Self {
+        Self {
+            seed,
+            asked: AtomicU64::new(0),
+        }
+    }
+
+    fn next(&self) -> String {
+        let mut rng = ChaCha8Rng::seed_from_u64(self.seed);
+        rng.set_stream(self.asked.fetch_add(1, Ordering::Relaxed));
+        sentence(&mut rng, 10)
+    }
+}
+
 pub(super) async fn serve(arguments: &ServeArguments, config: &Config, output: Output) -> Result<()> {
     let mut table = Table::new(&[
         "memories", "asked/s", "done/s", "p50 ms", "p90 ms", "p99 ms", "max ms", "failed", "MiB", "files",
@@ -117,7 +142,7 @@ pub(super) async fn serve(arguments: &ServeArguments, config: &Config, output: O
             Ok(address.trim_end_matches('/').to_owned())
         });
         let addresses = addresses.collect::<Result<Vec<_>>>()?;
-        all = rates(&addresses, arguments, 0).await?;
+        all = rates(&addresses, arguments, &Arc::new(Queries::new(arguments.seed)), 0).await?;
     }
     for measured in &all {
         table.row(vec![
@@ -177,10 +202,12 @@ async fn measure(
         listen(&app, router(&app), listening, stop).await
     });
     let addresses = [address];
+    let queries = Arc::new(Queries::new(arguments.seed));
     // The first search begins the index.
-    load(&addresses, arguments, WARM_UP_RATE, Duration::from_secs(1)).await?;
+    let second = Duration::from_secs(1);
+    load(&addresses, arguments.connections, &queries, WARM_UP_RATE, second).await?;
     indexed(&context).await?;
-    let measured = rates(&addresses, arguments, memories).await?;
+    let measured = rates(&addresses, arguments, &queries, memories).await?;
     let _ = stop.send(());
     serving.await??;
     drop(context);
@@ -201,19 +228,19 @@ async fn indexed(context: &Context) -> Result<()> {
 }
 
 /// Measures servers at every rate that is asked for.
-async fn rates(addresses: &[String], arguments: &ServeArguments, memories: usize) -> Result<Vec<Measured>> {
+async fn rates(
+    addresses: &[String],
+    arguments: &ServeArguments,
+    queries: &Arc<Queries>,
+    memories: usize,
+) -> Result<Vec<Measured>> {
     let mut measured = Vec::new();
-    load(
-        addresses,
-        arguments,
-        WARM_UP_RATE,
-        Duration::from_secs(arguments.warm_up),
-    )
-    .await?;
+    let (connections, warm_up) = (arguments.connections, Duration::from_secs(arguments.warm_up));
+    load(addresses, connections, queries, WARM_UP_RATE, warm_up).await?;
     for &rate in &arguments.rate {
         let (before, began) = (Resources::now(), Instant::now());
-        let (mut times, failed) =
-            load(addresses, arguments, rate, Duration::from_secs(arguments.seconds)).await?;
+        let duration = Duration::from_secs(arguments.seconds);
+        let (mut times, failed) = load(addresses, connections, queries, rate, duration).await?;
         let seconds = began.elapsed().as_secs_f64();
         if times.is_empty() {
             bail!("no search was answered; the log says why");
@@ -330,18 +357,18 @@ async fn teach(context: &Context, ids: &[MemoryId], labels: usize, rng: &mut Cha
 /// falls behind is seen to.
 async fn load(
     addresses: &[String],
-    arguments: &ServeArguments,
+    connections: usize,
+    queries: &Arc<Queries>,
     rate: u64,
     duration: Duration,
 ) -> Result<(Vec<Duration>, u64)> {
     let (next, failed) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
     let began = Instant::now();
     let mut workers = tokio::task::JoinSet::new();
-    for worker in 0..arguments.connections.max(1) {
+    for worker in 0..connections.max(1) {
         let address = addresses[worker % addresses.len()].clone();
-        let (next, failed) = (Arc::clone(&next), Arc::clone(&failed));
+        let (next, failed, queries) = (Arc::clone(&next), Arc::clone(&failed), Arc::clone(queries));
         workers.spawn(async move {
-            let mut rng = ChaCha8Rng::seed_from_u64(worker as u64 + 7);
             let mut connection = TcpStream::connect(&address).await?;
             connection.set_nodelay(true)?;
             let mut times = Vec::new();
@@ -355,7 +382,7 @@ async fn load(
                 if began.elapsed() >= duration {
                     return Ok::<_, anyhow::Error>(times);
                 }
-                let body = json!({ "query": sentence(&mut rng, 10) }).to_string();
+                let body = json!({ "query": queries.next() }).to_string();
                 if search(&mut connection, &body).await? {
                     times.push(due.elapsed());
                 } else {
