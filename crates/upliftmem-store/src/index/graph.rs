@@ -160,9 +160,6 @@ impl Graph {
                     break;
                 }
                 let neighbours = self.neighbours(next.slot, depth).iter().copied();
-                // The second best is likely to be the next: its neighbours come from memory while these are compared.
-                let after = open.peek().filter(|_| depth == 0);
-                std::hint::black_box(after.map(|after| self.lowest[after.slot as usize].count));
                 fresh.clear();
                 fresh.extend(neighbours.filter(|&slot| visited.first_visit(slot)));
                 vectors.compare(query, &fresh, &mut similarities);
