@@ -281,7 +281,7 @@ impl Unit {
 
 /// Scores of some queries to shares, the last of which sees all.
 #[inline(always)]
-fn softmax_each(rows: &mut [f32], count: usize, scale: f32) {
+pub(super) fn softmax_each(rows: &mut [f32], count: usize, scale: f32) {
     let seen = rows.len() / count.max(1);
     for (query, row) in rows.chunks_exact_mut(seen).enumerate() {
         softmax(row, seen - count + query + 1, scale);
