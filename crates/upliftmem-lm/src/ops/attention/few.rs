@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use pulp::Simd;
 
-use super::unit::softmax_each;
+use super::unit::softmax;
 
 /// Tokens handled at a time, so that every query finds them in the nearest cache.
 const NEAR: usize = 32;
@@ -75,7 +75,7 @@ impl Few {
     /// Scores to shares, when all keys were seen.
     pub(super) fn share(&mut self) {
         for shares in self.shares.chunks_exact_mut(self.seen) {
-            pulp::Arch::new().dispatch(|| softmax_each(shares, 1, self.scale));
+            softmax(shares, 1, self.scale);
         }
     }
 

@@ -6,6 +6,7 @@
 //! prefix are therefore computed once, however many continuations there are.
 
 mod few;
+mod seen;
 mod unit;
 
 use std::{ops::Range, sync::Arc};
@@ -15,9 +16,10 @@ use rayon::prelude::*;
 
 use self::{
     few::{Few, Kept},
-    unit::{Seen, Unit},
+    seen::{Queries, Seen},
+    unit::Unit,
 };
-use super::{kernel::Strided, slice, with_entries};
+use super::{slice, with_entries};
 
 /// Multiplications below which another thread costs more than it gives.
 const PARALLEL: usize = 1 << 20;
@@ -272,17 +274,13 @@ pub(crate) fn attend(
                 }
             }
             before = way;
-            for member in 0..group {
-                let q = &q[segment.queries.start * stride + (head * group + member) * size..];
-                let out = &mut out[segment.queries.start * own_stride + member * size..];
-                seen.attend(
-                    Strided::rows(q, stride),
-                    segment.queries.len(),
-                    length,
-                    out,
-                    own_stride,
-                );
-            }
+            let queries = Queries {
+                entries: &q[segment.queries.start * stride + head * own_stride..],
+                stride,
+                tokens: segment.queries.len(),
+                group,
+            };
+            seen.attend(queries, length, &mut out[segment.queries.start * own_stride..]);
         }
         Ok(())
     };
