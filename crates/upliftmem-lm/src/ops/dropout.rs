@@ -72,7 +72,7 @@ impl Dropout {
 
 #[pulp::with_simd(drop_some = pulp::Arch::new())]
 #[inline(always)]
-fn drop_each<'a, S: Simd>(_: S, dropout: Dropout, entries: &'a mut [f32]) {
+fn drop_each<S: Simd>(_: S, dropout: Dropout, entries: &mut [f32]) {
     let (whole, rest) = entries.as_chunks_mut::<TOGETHER>();
     let count = whole.len() as u64;
     for (number, entries) in (0..).zip(whole) {

@@ -141,6 +141,6 @@ mod tests {
         assert_close(&slopes(&own), &slopes(&expected), 1e-3);
         // What was kept is gone by now, and is found again.
         assert_close(&slopes(&own), &slopes(&expected), 1e-3);
-        check_slopes(&[x.clone()], |inputs| Ok(block(&inputs[0])?.unwrap()));
+        check_slopes(std::slice::from_ref(&x), |inputs| Ok(block(&inputs[0])?.unwrap()));
     }
 }

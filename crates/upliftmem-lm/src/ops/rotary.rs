@@ -190,7 +190,7 @@ mod tests {
             &composed(&normed, &rows).unwrap(),
             1e-6,
         );
-        check_slopes(&[x.clone()], |inputs| rotary(&inputs[0], &rows, norm));
+        check_slopes(std::slice::from_ref(&x), |inputs| rotary(&inputs[0], &rows, norm));
         check_slopes(&[x], |inputs| rotary(&inputs[0], &rows, None));
     }
 }
