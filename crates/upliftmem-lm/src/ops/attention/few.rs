@@ -1,13 +1,15 @@
-//! Attention of few queries, over keys and values where they are: laying them out would cost more than it saves.
-
-use std::ops::Range;
+//! Attention of few queries, over keys and values where they are: laying them all out would cost more than it saves.
+//!
+//! Every sum is taken in the order of `seen`, to the same bits: a text that comes token by token reads as it does at once.
 
 use pulp::Simd;
 
-use super::unit::softmax;
+use crate::ops::{
+    exp::exp,
+    kernel::{Panels, Shape, Strided, Target, multiply, tiles_of},
+    turn::{Rows, turn},
+};
 
-/// Tokens handled at a time, so that every query finds them in the nearest cache.
-const NEAR: usize = 32;
 /// Vectors that are summed at a time.
 const TOGETHER: usize = 4;
 
@@ -20,12 +22,13 @@ pub(super) struct Kept<'a> {
 }
 
 impl<'a> Kept<'a> {
-    /// Some tokens at a time, with the number of the first.
+    /// Some tokens at a time, with the number of the first: every query then finds them in the nearest cache.
     fn near(self) -> impl Iterator<Item = (usize, Self)> {
-        (0..self.count).step_by(NEAR).map(move |first| {
+        let near = Shape::here().panel;
+        (0..self.count).step_by(near).map(move |first| {
             let part = Self {
                 entries: &self.entries[first * self.stride..],
-                count: NEAR.min(self.count - first),
+                count: near.min(self.count - first),
                 ..self
             };
             (first, part)
@@ -41,10 +44,12 @@ impl<'a> Kept<'a> {
 pub(super) struct Few {
     size: usize,
     scale: f32,
-    /// Tokens that there is room for.
+    /// Tokens that they see.
     seen: usize,
-    /// Query after query, each of `size` entries.
-    queries: Vec<f32>,
+    queries: usize,
+    tiles: Vec<f32>,
+    /// Some keys as a panel.
+    panel: Vec<f32>,
     /// Query after query, a share for each token.
     shares: Vec<f32>,
     /// What each query found.
@@ -52,34 +57,45 @@ pub(super) struct Few {
 }
 
 impl Few {
-    /// Queries that will see so many tokens.
-    pub(super) fn new(queries: Vec<f32>, size: usize, scale: f32, seen: usize) -> Self {
+    /// Queries of `size` entries that will see so many tokens.
+    pub(super) fn new(queries: &[f32], size: usize, scale: f32, seen: usize) -> Self {
+        let count = queries.len() / size;
+        let mut tiles = Vec::new();
+        tiles_of(Strided::rows(queries, size), count, size, &mut tiles);
         Self {
             size,
             scale,
             seen,
-            shares: vec![0.0; queries.len() / size * seen],
+            queries: count,
+            tiles,
+            panel: vec![0.0; Shape::here().panel * size],
+            shares: vec![0.0; count * seen],
             found: vec![0.0; queries.len()],
-            queries,
         }
     }
 
     /// Compares the queries with the keys of the tokens from one on.
     pub(super) fn compare(&mut self, token: usize, keys: Kept<'_>) {
         for (first, keys) in keys.near() {
-            let place = token + first..token + first + keys.count;
-            compare(&self.queries, self.size, keys, &mut self.shares, self.seen, place);
+            let rows = Rows {
+                entries: keys.entries,
+                stride: keys.stride,
+                count: keys.count,
+                columns: self.size,
+            };
+            turn(rows, &mut self.panel, Shape::here().panel);
+            let mut scores = Target {
+                out: &mut self.shares[token + first..],
+                stride: self.seen,
+                columns: keys.count,
+                add: false,
+            };
+            let panels = Panels::of(&self.panel, self.size);
+            multiply(self.queries, self.size, &self.tiles, panels, &mut scores);
         }
     }
 
-    /// Scores to shares, when all keys were seen.
-    pub(super) fn share(&mut self) {
-        for shares in self.shares.chunks_exact_mut(self.seen) {
-            softmax(shares, 1, self.scale);
-        }
-    }
-
-    /// Collects the values of the tokens from one on.
+    /// Collects the values of the tokens from one on, when all keys were compared and [`Self::share`] was called.
     pub(super) fn collect(&mut self, token: usize, values: Kept<'_>) {
         for (first, values) in values.near() {
             let place = token + first..token + first + values.count;
@@ -93,40 +109,52 @@ impl Few {
         }
     }
 
+    /// Scores to what shares are in proportion to.
+    pub(super) fn share(&mut self) {
+        for shares in self.shares.chunks_exact_mut(self.seen) {
+            raise(shares, self.scale);
+        }
+    }
+
+    /// Divides what was collected by the sum of its shares.
+    pub(super) fn settle(&mut self) {
+        let queries = self
+            .shares
+            .chunks_exact(self.seen)
+            .zip(self.found.chunks_exact_mut(self.size));
+        for (shares, found) in queries {
+            let sum = shares.iter().fold(0.0_f32, |sum, share| sum + share);
+            for found in found {
+                *found /= sum;
+            }
+        }
+    }
+
     /// What each query found, query after query.
     pub(super) fn found(&self) -> impl Iterator<Item = &[f32]> {
         self.found.chunks_exact(self.size)
     }
 }
 
-/// Products of every query with every key.
-#[pulp::with_simd(compare = pulp::Arch::new())]
+/// Scores to what shares are in proportion to.
+#[pulp::with_simd(raise = pulp::Arch::new())]
 #[inline(always)]
-fn compare_simd<'a, S: Simd>(
-    simd: S,
-    queries: &'a [f32],
-    size: usize,
-    keys: Kept<'a>,
-    scores: &'a mut [f32],
-    seen: usize,
-    place: Range<usize>,
-) {
-    for (query, scores) in queries.chunks_exact(size).zip(scores.chunks_exact_mut(seen)) {
-        for (score, key) in scores[place.clone()].iter_mut().zip(keys.rows()) {
-            *score = product(simd, query, &key[..size]);
+fn raise_each<S: Simd>(_: S, scores: &mut [f32], scale: f32) {
+    // Eight partial results, which the compiler makes a vector of.
+    let mut largest = [f32::NEG_INFINITY; 8];
+    let (eights, rest) = scores.as_chunks::<8>();
+    for eight in eights {
+        for (largest, &score) in largest.iter_mut().zip(eight) {
+            *largest = if score > *largest { score } else { *largest };
         }
     }
-}
-
-#[inline(always)]
-fn product<S: Simd>(simd: S, left: &[f32], right: &[f32]) -> f32 {
-    let ((lefts, left), (rights, right)) = (S::as_simd_f32s(left), S::as_simd_f32s(right));
-    let mut sum = simd.splat_f32s(0.0);
-    for (&left, &right) in lefts.iter().zip(rights) {
-        sum = simd.mul_add_f32s(left, right, sum);
+    let largest = largest
+        .iter()
+        .chain(rest)
+        .fold(f32::NEG_INFINITY, |largest, &score| largest.max(score));
+    for score in scores {
+        *score = exp((*score - largest) * scale);
     }
-    let rest: f32 = left.iter().zip(right).map(|(left, right)| left * right).sum();
-    simd.reduce_sum_f32s(sum) + rest
 }
 
 /// Adds every value as often as its share says, token after token.

@@ -217,7 +217,7 @@ pub(crate) fn attend(
             }
             if segment.queries.len() == 1 {
                 let start = segment.queries.start * stride + head * own_stride;
-                let queries = q[start..start + own_stride].to_vec();
+                let queries = &q[start..start + own_stride];
                 let mut few = Few::new(queries, size, heads.scale(), length);
                 let place = head * size;
                 each_span(
@@ -239,6 +239,7 @@ pub(crate) fn attend(
                         few.collect(token, rows_of(all, rows, heads, place));
                     },
                 )?;
+                few.settle();
                 let out = out[segment.queries.start * own_stride..].chunks_exact_mut(size);
                 for (out, found) in out.zip(few.found()) {
                     out.copy_from_slice(found);

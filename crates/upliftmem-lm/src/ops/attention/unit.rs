@@ -190,7 +190,7 @@ impl Unit {
 /// Scores of some queries to shares, the last of which sees all.
 #[pulp::with_simd(softmax = pulp::Arch::new())]
 #[inline(always)]
-pub(super) fn softmax_each<S: Simd>(_: S, rows: &mut [f32], count: usize, scale: f32) {
+fn softmax_each<S: Simd>(_: S, rows: &mut [f32], count: usize, scale: f32) {
     let seen = rows.len() / count.max(1);
     for (query, row) in rows.chunks_exact_mut(seen).enumerate() {
         softmax_row(row, seen - count + query + 1, scale);
