@@ -5,11 +5,11 @@ use std::{ops::Range, path::Path, sync::Arc};
 use candle_core::{DType, Device, Tensor};
 
 use super::{
-    Adapter, LmConfig, LmTokenizer, Module, Spans,
+    Adapter, KvCache, LmConfig, LmTokenizer, Module,
     layer::{Beside, Layer, Space},
     numerical,
     ops::{FrozenLinear, KeptLayers, rms_norm, with_entries},
-    pass::{Before, Pass, Segment},
+    pass::{Pass, Segment},
     table::Table,
     weights::{Weights, problem},
 };
@@ -36,59 +36,6 @@ impl std::fmt::Debug for Base {
         out.debug_struct("Base")
             .field("config", &self.config)
             .finish_non_exhaustive()
-    }
-}
-
-/// Keys and values of a text that is being continued.
-#[derive(Debug, Clone, Default)]
-pub struct KvCache {
-    parts: Vec<(KeptLayers, Range<usize>)>,
-    length: usize,
-}
-
-impl KvCache {
-    /// Tokens in it.
-    pub const fn len(&self) -> usize {
-        self.length
-    }
-
-    /// Whether nothing is in it.
-    pub const fn is_empty(&self) -> bool {
-        self.length == 0
-    }
-
-    /// A text whose start is kept elsewhere.
-    pub fn from_spans(spans: Spans) -> Self {
-        Self {
-            length: spans.iter().map(|(_, rows)| rows.len()).sum(),
-            parts: spans,
-        }
-    }
-
-    /// Keys and values of the last `count` tokens, if they were added together.
-    pub fn newest(&self, count: usize) -> Option<&KeptLayers> {
-        let (layers, rows) = self.parts.last()?;
-        (*rows == (0..count)).then_some(layers)
-    }
-
-    /// What stands before a token that follows.
-    fn before(&self) -> Vec<Before> {
-        self.parts
-            .iter()
-            .map(|(kept, rows)| Before::Kept(Arc::clone(kept), rows.clone()))
-            .collect()
-    }
-
-    /// Forgets all tokens from `length` on.
-    pub fn truncate(&mut self, length: usize) {
-        let mut start = 0;
-        self.parts.retain_mut(|(_, range)| {
-            let keep = length.saturating_sub(start).min(range.len());
-            start += range.len();
-            range.end = range.start + keep;
-            keep > 0
-        });
-        self.length = self.length.min(length);
     }
 }
 
@@ -252,20 +199,17 @@ impl Base {
     pub fn forward(&self, tokens: &[u32], cache: &mut KvCache, adapter: Option<&Adapter>) -> Result<Tensor> {
         let segment = Segment {
             tokens: tokens.to_vec(),
-            position: cache.length,
+            position: cache.len(),
             before: cache.before(),
             wanted: true,
         };
         let pass = self.pass(&[segment], true)?;
         let every = pass.rows(0);
         let mut output = self.run(&pass, adapter, std::slice::from_ref(&every))?;
+        // A pass holds what it saw, and only what nobody holds can grow in place.
+        drop(pass);
         if let Some(kept) = output.kept.pop() {
-            cache.parts.push((kept, 0..tokens.len()));
-            cache.length += tokens.len();
-            // Every part is looked through for every token: join them before they are many.
-            if cache.parts.len() > 64 {
-                *cache = joined(cache)?;
-            }
+            cache.push(kept, tokens.len()).map_err(numerical)?;
         }
         Ok(output.hidden)
     }
@@ -280,7 +224,7 @@ impl Base {
             .iter()
             .map(|tokens| Segment {
                 tokens: tokens.clone(),
-                position: cache.length,
+                position: cache.len(),
                 before: cache.before(),
                 wanted: true,
             })
@@ -418,25 +362,4 @@ impl Base {
     pub const fn kept_bytes(&self) -> usize {
         self.config.layers * 2 * self.config.key_size() * size_of::<f32>()
     }
-}
-
-/// All parts of a cache as one.
-fn joined(cache: &KvCache) -> Result<KvCache> {
-    let layers = cache.parts.first().map_or(0, |(kept, _)| kept.len());
-    let join = |layer: usize, which: fn(&(Tensor, Tensor)) -> &Tensor| -> candle_core::Result<Tensor> {
-        let parts = cache
-            .parts
-            .iter()
-            .map(|(kept, range)| which(&kept[layer]).narrow(0, range.start, range.len()))
-            .collect::<candle_core::Result<Vec<_>>>()?;
-        Tensor::cat(&parts, 0)
-    };
-    let all = (0..layers)
-        .map(|layer| Ok((join(layer, |pair| &pair.0)?, join(layer, |pair| &pair.1)?)))
-        .collect::<candle_core::Result<Vec<_>>>()
-        .map_err(numerical)?;
-    Ok(KvCache {
-        parts: vec![(Arc::new(all), 0..cache.length)],
-        length: cache.length,
-    })
 }

@@ -7,8 +7,8 @@ use super::{
     adapter::{Adapter, Module, place},
     numerical,
     ops::{
-        Dropout, FrozenLinear, Heads, add_low_rank, attend, attention, gate, normalise, rms_norm, rotary,
-        swiglu, with_entries,
+        Dropout, FrozenLinear, Heads, add_low_rank, attend, attention, feed_forward, gate, normalise,
+        rms_norm, rotary, swiglu, with_entries,
     },
     pass::Pass,
     weights::{Rows, Weights},
@@ -195,25 +195,15 @@ impl Layer {
         map.adapted(x, (&pair.down, &pair.up), adapter.settings().scale(), dropout)
     }
 
-    fn head_norm(&self, x: &Tensor, weight: Option<&Tensor>) -> Result<Tensor> {
-        let Some(weight) = weight else {
-            return Ok(x.clone());
-        };
-        let (tokens, size) = x.dims2()?;
-        let heads = x.reshape((tokens * size / self.heads.size, self.heads.size))?;
-        rms_norm(&heads, weight, self.epsilon)?.reshape((tokens, size))
-    }
-
     /// All rows of a pass through the layer. In the last one only the wanted rows go on: nobody reads the others.
     pub fn forward(&self, x: &Tensor, pass: &Pass, last: bool, beside: Beside<'_>) -> Result<LayerOutput> {
         let normed = rms_norm(x, &self.input_norm, self.epsilon)?;
         let keys = self.map(Module::Key, &normed, beside)?;
         let values = self.map(Module::Value, &normed, beside)?;
-        let (query_norm, key_norm) = self
-            .head_norms
-            .as_ref()
-            .map_or((None, None), |(q, k)| (Some(q), Some(k)));
-        let keys = rotary(&self.head_norm(&keys, key_norm)?, pass.rotary())?;
+        let (query_norm, key_norm) = self.head_norms.as_ref().map_or((None, None), |(q, k)| {
+            (Some((q, self.epsilon)), Some((k, self.epsilon)))
+        });
+        let keys = rotary(&keys, pass.rotary(), key_norm)?;
         let pick = |rows: &Tensor| -> Result<Tensor> {
             match pass.wanted().filter(|_| last) {
                 Some(wanted) => rows.index_select(&Tensor::new(wanted, rows.device())?, 0),
@@ -221,9 +211,22 @@ impl Layer {
             }
         };
         let queries = self.map(Module::Query, &pick(&normed)?, beside)?;
-        let queries = rotary(&self.head_norm(&queries, query_norm)?, pass.query_rotary(last))?;
+        let queries = rotary(&queries, pass.query_rotary(last), query_norm)?;
         let seen = attention(&queries, &keys, &values, self.heads, pass.plan(last), self.index)?;
         let rows = (pick(x)? + self.map(Module::Output, &seen, beside)?)?;
+        let alone = [Module::Gate, Module::Up, Module::Down];
+        if alone.iter().all(|&module| {
+            beside
+                .adapter
+                .is_none_or(|adapter| adapter.pair(self.index, module).is_none())
+        }) && let Some(rows) = feed_forward(
+            &rows,
+            &self.post_norm,
+            self.epsilon,
+            alone.map(|module| &self.maps[module as usize]),
+        )? {
+            return Ok(LayerOutput { rows, keys, values });
+        }
         let normed = rms_norm(&rows, &self.post_norm, self.epsilon)?;
         let gate = self.map(Module::Gate, &normed, beside)?;
         let inner = swiglu(&gate, &self.map(Module::Up, &normed, beside)?)?;

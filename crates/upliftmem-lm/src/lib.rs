@@ -9,7 +9,7 @@
 //! | `ops` | the operations that time is spent in, each with its way back |
 //! | `layer`, `pass`, `table`, `base` | the frozen model over packed segments |
 //! | `adapter` | what may stand beside it |
-//! | `trie`, `cache` | texts with a common start are read once |
+//! | `trie`, `cache`, `kv` | texts with a common start are read once, and go on where they ended |
 //!
 //! ```no_run
 //! use upliftmem_lm::{Base, KvCache};
@@ -31,6 +31,7 @@ mod base;
 mod cache;
 mod config;
 mod error;
+mod kv;
 mod layer;
 mod ops;
 mod pass;
@@ -40,11 +41,12 @@ mod trie;
 mod weights;
 
 pub use adapter::{Adapter, LoraSettings, LowRank, Module};
-pub use base::{Base, KvCache, PassOutput};
+pub use base::{Base, PassOutput};
 pub use cache::{PrefixCache, Spans};
 pub use candle_core::{Device, Tensor};
 pub use config::{Architecture, LmConfig, RopeScaling};
 pub use error::{LmError, Result, numerical};
+pub use kv::KvCache;
 pub use layer::{Beside, Layer, LayerOutput};
 pub use ops::{Dropout, KeptLayers, rms_norm, with_entries};
 pub use pass::{Before, Pass, Segment};

@@ -1,4 +1,6 @@
-//! The language-model scorer measured: [how fast it is](speed), and [what it learns](learning).
+//! The language-model scorer measured: [how fast it is](speed), what a [whole retrieval](retrieval) takes, and [what it
+//! learns](learning).
 
 pub mod learning;
+pub mod retrieval;
 pub mod speed;

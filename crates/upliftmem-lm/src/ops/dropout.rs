@@ -1,6 +1,7 @@
 //! Dropout that needs no memory: whether an entry is dropped is a function of a seed and its place.
 
 use candle_core::{CpuStorage, CustomOp1, Layout, Result, Shape, Tensor};
+use pulp::Simd;
 
 use super::{slice, with_entries};
 use crate::mix;
@@ -53,21 +54,7 @@ impl Dropout {
 
     /// Drops entries in place.
     pub(super) fn drop(self, entries: &mut [f32]) {
-        pulp::Arch::new().dispatch(|| self.drop_each(entries));
-    }
-
-    #[inline(always)]
-    fn drop_each(self, entries: &mut [f32]) {
-        let (whole, rest) = entries.as_chunks_mut::<TOGETHER>();
-        let count = whole.len() as u64;
-        for (number, entries) in (0..).zip(whole) {
-            for (entry, factor) in entries.iter_mut().zip(self.factors(number)) {
-                *entry *= factor;
-            }
-        }
-        for (entry, factor) in rest.iter_mut().zip(self.factors(count)) {
-            *entry *= factor;
-        }
+        drop_some(self, entries);
     }
 
     /// Drops entries of a tensor.
@@ -80,6 +67,21 @@ impl Dropout {
             .map(|place| self.factor(place))
             .collect();
         &x * Tensor::from_vec(factors, x.shape(), x.device())?
+    }
+}
+
+#[pulp::with_simd(drop_some = pulp::Arch::new())]
+#[inline(always)]
+fn drop_each<S: Simd>(_: S, dropout: Dropout, entries: &mut [f32]) {
+    let (whole, rest) = entries.as_chunks_mut::<TOGETHER>();
+    let count = whole.len() as u64;
+    for (number, entries) in (0..).zip(whole) {
+        for (entry, factor) in entries.iter_mut().zip(dropout.factors(number)) {
+            *entry *= factor;
+        }
+    }
+    for (entry, factor) in rest.iter_mut().zip(dropout.factors(count)) {
+        *entry *= factor;
     }
 }
 

@@ -11,7 +11,7 @@ use pulp::Simd;
 use super::turn::{Rows, turn};
 
 /// Columns of the widest panel.
-const PANEL_MAX: usize = 32;
+pub(super) const PANEL_MAX: usize = 32;
 
 /// How operands are cut so that the sums of a tile and a panel fill the registers of this processor.
 #[derive(Debug, Clone, Copy)]
@@ -228,14 +228,6 @@ impl<'a> Strided<'a> {
             entries,
             row: stride,
             column: 1,
-        }
-    }
-
-    /// The rows from one on.
-    pub(super) fn starting_at(self, row: usize) -> Self {
-        Self {
-            entries: &self.entries[row * self.row..],
-            ..self
         }
     }
 

@@ -62,6 +62,14 @@ impl FrozenLinear {
         })
     }
 
+    /// The matrix, where it is laid out for the kernel and nothing is added to its products.
+    pub(super) const fn packed(&self) -> Option<&Arc<PackedMatrix>> {
+        match (&self.weight, &self.bias) {
+            (Weight::Packed(matrix), None) => Some(matrix),
+            _ => None,
+        }
+    }
+
     /// Rows of inputs to rows of outputs.
     pub(crate) fn forward(&self, x: &Tensor) -> Result<Tensor> {
         let y = match &self.weight {

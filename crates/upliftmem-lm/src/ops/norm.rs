@@ -1,6 +1,7 @@
 //! Root-mean-square normalisation of rows. The weight is frozen.
 
 use candle_core::{CpuStorage, CustomOp1, D, Layout, Result, Shape, Tensor};
+use pulp::Simd;
 
 use super::{slice, with_entries};
 
@@ -23,12 +24,9 @@ fn composed(x: &Tensor, weight: &Tensor, epsilon: f64) -> Result<Tensor> {
 }
 
 /// The same in place, on a processor.
-pub(crate) fn normalise(rows: &mut [f32], weight: &[f32], epsilon: f64) {
-    pulp::Arch::new().dispatch(|| normalise_each(rows, weight, epsilon));
-}
-
+#[pulp::with_simd(normalise = pulp::Arch::new())]
 #[inline(always)]
-fn normalise_each(rows: &mut [f32], weight: &[f32], epsilon: f64) {
+pub(crate) fn normalise_each<'a, S: Simd>(_: S, rows: &'a mut [f32], weight: &'a [f32], epsilon: f64) {
     for row in rows.chunks_exact_mut(weight.len()) {
         let inverse = inverse(row, epsilon);
         for (value, &weight) in row.iter_mut().zip(weight) {
@@ -38,8 +36,15 @@ fn normalise_each(rows: &mut [f32], weight: &[f32], epsilon: f64) {
 }
 
 /// Slopes by the rows, in place of the slopes by what they became.
+#[pulp::with_simd(slopes = pulp::Arch::new())]
 #[inline(always)]
-fn slopes_each(rows: &[f32], weight: &[f32], epsilon: f64, slopes: &mut [f32]) {
+pub(super) fn slopes_each<'a, S: Simd>(
+    _: S,
+    rows: &'a [f32],
+    weight: &'a [f32],
+    epsilon: f64,
+    slopes: &'a mut [f32],
+) {
     let width = weight.len();
     for (row, slopes) in rows.chunks_exact(width).zip(slopes.chunks_exact_mut(width)) {
         let inverse = inverse(row, epsilon);
@@ -114,7 +119,7 @@ impl CustomOp1 for RmsNorm {
             with_entries(x, |x| {
                 with_entries(slope, |slope| {
                     let mut out = slope.to_vec();
-                    pulp::Arch::new().dispatch(|| slopes_each(x, weight, self.epsilon, &mut out));
+                    slopes(x, weight, self.epsilon, &mut out);
                     Ok(out)
                 })
             })

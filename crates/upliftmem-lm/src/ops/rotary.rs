@@ -3,8 +3,12 @@
 use std::sync::Arc;
 
 use candle_core::{CpuStorage, CustomOp1, Device, Layout, Result, Shape, Tensor};
+use pulp::Simd;
 
-use super::{slice, with_entries};
+use super::{
+    norm::{self, normalise, rms_norm},
+    slice, with_entries,
+};
 
 /// Cosines and sines for the tokens of a pass, half a head for each token.
 #[derive(Debug, Clone)]
@@ -54,23 +58,7 @@ impl RotaryRows {
             return;
         }
         let sign = if back { -1.0 } else { 1.0 };
-        pulp::Arch::new().dispatch(|| self.turn_each(rows, width, sign));
-    }
-
-    #[inline(always)]
-    fn turn_each(&self, rows: &mut [f32], width: usize, sign: f32) {
-        let half = self.half;
-        let angles = self.cos.chunks_exact(half).zip(self.sin.chunks_exact(half));
-        for (row, (cos, sin)) in rows.chunks_exact_mut(width).zip(angles) {
-            for head in row.chunks_exact_mut(2 * half) {
-                let (left, right) = head.split_at_mut(half);
-                let pairs = left.iter_mut().zip(right);
-                for ((left, right), (&cos, &sin)) in pairs.zip(cos.iter().zip(sin)) {
-                    let sin = sign * sin;
-                    (*left, *right) = (*left * cos - *right * sin, *right * cos + *left * sin);
-                }
-            }
-        }
+        turn(self, rows, width, sign);
     }
 
     /// Turns rows of whole heads in place.
@@ -84,13 +72,38 @@ impl RotaryRows {
     }
 }
 
-/// Turns rows of whole heads by the angles of their tokens.
-pub(crate) fn rotary(x: &Tensor, rows: &RotaryRows) -> Result<Tensor> {
+#[pulp::with_simd(turn = pulp::Arch::new())]
+#[inline(always)]
+fn turn_each<'a, S: Simd>(_: S, by: &'a RotaryRows, rows: &'a mut [f32], width: usize, sign: f32) {
+    let half = by.half;
+    let angles = by.cos.chunks_exact(half).zip(by.sin.chunks_exact(half));
+    for (row, (cos, sin)) in rows.chunks_exact_mut(width).zip(angles) {
+        for head in row.chunks_exact_mut(2 * half) {
+            let (left, right) = head.split_at_mut(half);
+            let pairs = left.iter_mut().zip(right);
+            for ((left, right), (&cos, &sin)) in pairs.zip(cos.iter().zip(sin)) {
+                let sin = sign * sin;
+                (*left, *right) = (*left * cos - *right * sin, *right * cos + *left * sin);
+            }
+        }
+    }
+}
+
+/// Turns rows of whole heads by the angles of their tokens. Heads are normalised before that, if there is a weight to do it
+/// with.
+pub(crate) fn rotary(x: &Tensor, rows: &RotaryRows, norm: Option<(&Tensor, f64)>) -> Result<Tensor> {
     let x = x.contiguous()?;
     if x.device().is_cpu() {
-        return x.apply_op1(Rotary(rows.clone()));
+        return x.apply_op1(Rotary {
+            rows: rows.clone(),
+            norm: norm.map(|(weight, epsilon)| (weight.clone(), epsilon)),
+        });
     }
-    composed(&x, rows)
+    let Some((weight, epsilon)) = norm else {
+        return composed(&x, rows);
+    };
+    let heads = x.reshape((x.elem_count() / weight.elem_count(), weight.elem_count()))?;
+    composed(&rms_norm(&heads, weight, epsilon)?.reshape(x.shape())?, rows)
 }
 
 /// The same of candle's own operations.
@@ -110,7 +123,10 @@ fn composed(x: &Tensor, rows: &RotaryRows) -> Result<Tensor> {
     Tensor::cat(&[turned_left, turned_right], 2)?.reshape((tokens, width))
 }
 
-struct Rotary(RotaryRows);
+struct Rotary {
+    rows: RotaryRows,
+    norm: Option<(Tensor, f64)>,
+}
 
 impl CustomOp1 for Rotary {
     fn name(&self) -> &'static str {
@@ -119,13 +135,27 @@ impl CustomOp1 for Rotary {
 
     fn cpu_fwd(&self, storage: &CpuStorage, layout: &Layout) -> Result<(CpuStorage, Shape)> {
         let mut out = slice(storage, layout)?.to_vec();
-        self.0.apply(&mut out);
+        if let Some((weight, epsilon)) = &self.norm {
+            with_entries(weight, |weight| {
+                normalise(&mut out, weight, *epsilon);
+                Ok(())
+            })?;
+        }
+        self.rows.apply(&mut out);
         Ok((CpuStorage::F32(out), layout.shape().clone()))
     }
 
     fn bwd(&self, x: &Tensor, _: &Tensor, slope: &Tensor) -> Result<Option<Tensor>> {
         let mut out = with_entries(slope, |slope| Ok(slope.to_vec()))?;
-        self.0.turn(&mut out, true);
+        self.rows.turn(&mut out, true);
+        if let Some((weight, epsilon)) = &self.norm {
+            with_entries(x, |x| {
+                with_entries(weight, |weight| {
+                    norm::slopes(x, weight, *epsilon, &mut out);
+                    Ok(())
+                })
+            })?;
+        }
         Ok(Some(Tensor::from_vec(out, x.shape(), x.device())?))
     }
 }
@@ -140,9 +170,27 @@ mod tests {
         let frequencies: Vec<f64> = (0..4).map(|at| 100_f64.powf(-f64::from(at) / 4.0)).collect();
         let rows = RotaryRows::new(&frequencies, &[0, 3, 4, 9, 2]);
         let x = variable(&[5, 24], 1);
-        assert_close(&rotary(&x, &rows).unwrap(), &composed(&x, &rows).unwrap(), 1e-6);
-        let picked = rotary(&x.narrow(0, 3, 1).unwrap(), &rows.select(&[3])).unwrap();
-        assert_close(&picked, &rotary(&x, &rows).unwrap().narrow(0, 3, 1).unwrap(), 0.0);
-        check_slopes(&[x], |inputs| rotary(&inputs[0], &rows));
+        assert_close(
+            &rotary(&x, &rows, None).unwrap(),
+            &composed(&x, &rows).unwrap(),
+            1e-6,
+        );
+        let picked = rotary(&x.narrow(0, 3, 1).unwrap(), &rows.select(&[3]), None).unwrap();
+        assert_close(
+            &picked,
+            &rotary(&x, &rows, None).unwrap().narrow(0, 3, 1).unwrap(),
+            0.0,
+        );
+        let weight = variable(&[8], 2).as_tensor().detach();
+        let heads = x.reshape((15, 8)).unwrap();
+        let normed = rms_norm(&heads, &weight, 1e-5).unwrap().reshape((5, 24)).unwrap();
+        let norm = Some((&weight, 1e-5));
+        assert_close(
+            &rotary(&x, &rows, norm).unwrap(),
+            &composed(&normed, &rows).unwrap(),
+            1e-6,
+        );
+        check_slopes(std::slice::from_ref(&x), |inputs| rotary(&inputs[0], &rows, norm));
+        check_slopes(&[x], |inputs| rotary(&inputs[0], &rows, None));
     }
 }

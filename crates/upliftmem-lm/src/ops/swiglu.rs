@@ -1,6 +1,7 @@
 //! The gate of a feed-forward block: `silu(gate) * up`.
 
 use candle_core::{CpuStorage, CustomOp2, Layout, Result, Shape, Tensor};
+use pulp::Simd;
 
 use super::{slice, with_entries};
 
@@ -18,20 +19,25 @@ fn composed(gate: &Tensor, up: &Tensor) -> Result<Tensor> {
 }
 
 /// The same in place of the gate, on a processor.
-pub(crate) fn gate(gate: &mut [f32], up: &[f32]) {
-    pulp::Arch::new().dispatch(|| gate_each(gate, up));
-}
-
+#[pulp::with_simd(gate = pulp::Arch::new())]
 #[inline(always)]
-fn gate_each(gate: &mut [f32], up: &[f32]) {
+pub(crate) fn gate_each<'a, S: Simd>(_: S, gate: &'a mut [f32], up: &'a [f32]) {
     for (gate, &up) in gate.iter_mut().zip(up) {
         *gate *= sigmoid(*gate) * up;
     }
 }
 
 /// Slopes by gate and by up, in place of what is there.
+#[pulp::with_simd(slopes = pulp::Arch::new())]
 #[inline(always)]
-fn slopes_each(gate: &[f32], up: &[f32], slope: &[f32], by_gate: &mut [f32], by_up: &mut [f32]) {
+pub(super) fn slopes_each<'a, S: Simd>(
+    _: S,
+    gate: &'a [f32],
+    up: &'a [f32],
+    slope: &'a [f32],
+    by_gate: &'a mut [f32],
+    by_up: &'a mut [f32],
+) {
     let outs = by_gate.iter_mut().zip(by_up);
     for (((by_gate, by_up), (&gate, &up)), &slope) in outs.zip(gate.iter().zip(up)).zip(slope) {
         let share = sigmoid(gate);
@@ -76,7 +82,7 @@ impl CustomOp2 for SwiGlu {
         with_entries(gate, |gate| {
             with_entries(up, |up| {
                 with_entries(slope, |slope| {
-                    pulp::Arch::new().dispatch(|| slopes_each(gate, up, slope, &mut by_gate, &mut by_up));
+                    slopes(gate, up, slope, &mut by_gate, &mut by_up);
                     Ok(())
                 })
             })

@@ -5,7 +5,7 @@
 
 use candle_core::{Result, Tensor, Var};
 
-use upliftmem_lm::{Beside, Dropout, Pass, rms_norm};
+use upliftmem_lm::{Beside, Dropout, Module, Pass, rms_norm};
 
 use super::{Adapter, Base, LmConfig};
 
@@ -66,10 +66,19 @@ pub(crate) struct Tape<'a> {
 }
 
 /// Bytes that a layer keeps of one token for its way back.
-pub(crate) const fn layer_bytes(config: &LmConfig) -> usize {
-    // Input, sums and what they add; both norms; queries, keys and values before and after norm and rotation; what was
-    // seen; gate, up and their product.
-    let rows = 7 * config.hidden + 4 * config.query_size() + 4 * config.key_size() + 3 * config.intermediate;
+fn layer_bytes(config: &LmConfig, adapter: &Adapter) -> usize {
+    // Input, its norm, what attention adds, the sum, the output; queries and keys before and after rotation, values; what
+    // was seen; gate and up.
+    let mut rows =
+        5 * config.hidden + 3 * config.query_size() + 3 * config.key_size() + 2 * config.intermediate;
+    let inner = [Module::Gate, Module::Up, Module::Down];
+    if inner
+        .iter()
+        .any(|module| adapter.settings().modules.contains(module))
+    {
+        // The feed-forward block step by step: its norm, what it adds, the product of gate and up.
+        rows += 2 * config.hidden + config.intermediate;
+    }
     rows * size_of::<f32>()
 }
 
@@ -96,7 +105,7 @@ impl<'a> Tape<'a> {
             left: Vec::with_capacity(base.layers().len()),
             margins: Vec::new(),
         };
-        let whole = tokens * layer_bytes(base.config());
+        let whole = tokens * layer_bytes(base.config(), &learnable.constants);
         let mut rows = base.embed(&tape.pass)?;
         for index in 0..base.layers().len() {
             // The last layer is short: few rows go through it.

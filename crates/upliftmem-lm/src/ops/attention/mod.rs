@@ -5,6 +5,8 @@
 //! without context; a prefix tree is a segment a node whose context is the way from the root. Keys and values of a shared
 //! prefix are therefore computed once, however many continuations there are.
 
+mod few;
+mod seen;
 mod unit;
 
 use std::{ops::Range, sync::Arc};
@@ -12,8 +14,12 @@ use std::{ops::Range, sync::Arc};
 use candle_core::{CpuStorage, CustomOp3, D, Device, Layout, Result, Shape, Tensor};
 use rayon::prelude::*;
 
-use self::unit::{Seen, Unit};
-use super::{kernel::Strided, slice, with_entries};
+use self::{
+    few::{Few, Kept},
+    seen::{Queries, Seen},
+    unit::Unit,
+};
+use super::{slice, with_entries};
 
 /// Multiplications below which another thread costs more than it gives.
 const PARALLEL: usize = 1 << 20;
@@ -192,7 +198,12 @@ pub(crate) fn attend(
     let (stride, own_stride) = (heads.queries * size, group * size);
     let ways: Vec<Vec<Span>> = plan.segments.iter().map(SegmentPlan::way).collect();
     let lengths: Vec<usize> = ways.iter().map(|way| way.iter().map(Span::len).sum()).collect();
-    let room = lengths.iter().copied().max().unwrap_or(0);
+    let several = plan
+        .segments
+        .iter()
+        .zip(&lengths)
+        .filter(|(segment, _)| segment.queries.len() > 1);
+    let room = several.map(|(_, &length)| length).max().unwrap_or(0);
     let rows = out.len() / stride;
     if rows == 0 {
         return Ok(());
@@ -202,6 +213,37 @@ pub(crate) fn attend(
         let mut before: &[Span] = &[];
         for ((segment, way), &length) in plan.segments.iter().zip(&ways).zip(&lengths) {
             if segment.queries.is_empty() {
+                continue;
+            }
+            if segment.queries.len() == 1 {
+                let start = segment.queries.start * stride + head * own_stride;
+                let queries = &q[start..start + own_stride];
+                let mut few = Few::new(queries, size, heads.scale(), length);
+                let place = head * size;
+                each_span(
+                    way,
+                    k,
+                    |pair| &pair.0,
+                    layer,
+                    |token, rows, all| {
+                        few.compare(token, rows_of(all, rows, heads, place));
+                    },
+                )?;
+                few.share();
+                each_span(
+                    way,
+                    v,
+                    |pair| &pair.1,
+                    layer,
+                    |token, rows, all| {
+                        few.collect(token, rows_of(all, rows, heads, place));
+                    },
+                )?;
+                few.settle();
+                let out = out[segment.queries.start * own_stride..].chunks_exact_mut(size);
+                for (out, found) in out.zip(few.found()) {
+                    out.copy_from_slice(found);
+                }
                 continue;
             }
             let mut token = 0;
@@ -233,17 +275,13 @@ pub(crate) fn attend(
                 }
             }
             before = way;
-            for member in 0..group {
-                let q = &q[segment.queries.start * stride + (head * group + member) * size..];
-                let out = &mut out[segment.queries.start * own_stride + member * size..];
-                seen.attend(
-                    Strided::rows(q, stride),
-                    segment.queries.len(),
-                    length,
-                    out,
-                    own_stride,
-                );
-            }
+            let queries = Queries {
+                entries: &q[segment.queries.start * stride + head * own_stride..],
+                stride,
+                tokens: segment.queries.len(),
+                group,
+            };
+            seen.attend(queries, length, &mut out[segment.queries.start * own_stride..]);
         }
         Ok(())
     };
@@ -267,6 +305,38 @@ pub(crate) fn attend(
         }
     }
     Ok(())
+}
+
+/// Goes through what a segment sees: the number of the first token, its rows, and what they are rows of.
+fn each_span(
+    way: &[Span],
+    local: &[f32],
+    which: fn(&(Tensor, Tensor)) -> &Tensor,
+    layer: usize,
+    mut see: impl FnMut(usize, &Range<usize>, &[f32]),
+) -> Result<()> {
+    let mut token = 0;
+    for span in way {
+        match span {
+            Span::Local(rows) => see(token, rows, local),
+            Span::Kept(kept, rows) => with_entries(which(&kept[layer]), |all| {
+                see(token, rows, all);
+                Ok(())
+            })?,
+        }
+        token += span.len();
+    }
+    Ok(())
+}
+
+/// One head of some rows of keys or values.
+fn rows_of<'a>(all: &'a [f32], rows: &Range<usize>, heads: Heads, place: usize) -> Kept<'a> {
+    let stride = heads.keys * heads.size;
+    Kept {
+        entries: &all[rows.start * stride + place..],
+        stride,
+        count: rows.len(),
+    }
 }
 
 struct Attention {

@@ -1,11 +1,10 @@
-//! One head of keys and the query heads that share it.
+//! One head of keys and the query heads that share it, there and back.
 
-use std::ops::Range;
+use pulp::Simd;
 
 use crate::ops::{
     exp::exp,
     kernel::{Panels, Shape, Strided, Target, cut_and_multiply, grow, panels_of},
-    turn::{Rows, turn},
 };
 
 /// Queries handled together: beyond the diagonal of a block nothing is computed.
@@ -42,98 +41,7 @@ fn shares_of(q: Strided<'_>, block: &Block, size: usize, scale: f32, keys: &[f32
         add: false,
     };
     cut_and_multiply((count, size), q, Panels::of(keys, size), &mut target, tiles);
-    pulp::Arch::new().dispatch(|| softmax_each(&mut shares[..count * seen], count, scale));
-}
-
-/// Keys and values of one head as panels, token after token. What the next segment sees too stays where it is.
-pub(super) struct Seen {
-    size: usize,
-    scale: f32,
-    /// Tokens that there is room for.
-    room: usize,
-    /// Panels of tokens.
-    keys: Vec<f32>,
-    /// Panels of entries.
-    values: Vec<f32>,
-    space: Space,
-}
-
-impl Seen {
-    pub(super) fn new(size: usize, scale: f32, room: usize) -> Self {
-        let panel = Shape::here().panel;
-        Self {
-            size,
-            scale,
-            room,
-            keys: vec![0.0; room.next_multiple_of(panel) * size],
-            values: vec![0.0; room * size.next_multiple_of(panel)],
-            space: Space::default(),
-        }
-    }
-
-    /// Puts keys at some tokens' places, one of every `stride` entries on.
-    pub(super) fn put_keys(&mut self, tokens: Range<usize>, keys: &[f32], stride: usize) {
-        let Shape { panel, .. } = Shape::here();
-        let (mut token, mut keys) = (tokens.start, keys);
-        while token < tokens.end {
-            let place = token % panel;
-            let count = (panel - place).min(tokens.end - token);
-            let rows = Rows {
-                entries: keys,
-                stride,
-                count,
-                columns: self.size,
-            };
-            turn(rows, &mut self.keys[(token - place) * self.size + place..], panel);
-            token += count;
-            keys = keys.get(count * stride..).unwrap_or_default();
-        }
-    }
-
-    /// The same for values.
-    pub(super) fn put_values(&mut self, tokens: Range<usize>, values: &[f32], stride: usize) {
-        let Shape { panel, .. } = Shape::here();
-        for (token, value) in tokens.zip(values.chunks(stride)) {
-            for (number, part) in value[..self.size].chunks(panel).enumerate() {
-                let start = (number * self.room + token) * panel;
-                self.values[start..start + part.len()].copy_from_slice(part);
-            }
-        }
-    }
-
-    /// Attention of some queries, the last of which sees the first `seen` tokens, to rows of `stride` entries.
-    pub(super) fn attend(
-        &mut self,
-        q: Strided<'_>,
-        queries: usize,
-        seen: usize,
-        out: &mut [f32],
-        stride: usize,
-    ) {
-        for block in blocks(queries, seen) {
-            shares_of(
-                q.starting_at(block.first),
-                &block,
-                self.size,
-                self.scale,
-                &self.keys,
-                &mut self.space,
-            );
-            let mut target = Target {
-                out: &mut out[block.first * stride..],
-                stride,
-                columns: self.size,
-                add: false,
-            };
-            let values = Panels {
-                entries: &self.values,
-                stride: self.room * Shape::here().panel,
-            };
-            let shares = Strided::rows(&self.space.shares, block.seen);
-            let size = (block.count, block.seen);
-            cut_and_multiply(size, shares, values, &mut target, &mut self.space.tiles);
-        }
-    }
+    softmax(&mut shares[..count * seen], count, scale);
 }
 
 /// What a segment sees of one head, for the way back.
@@ -280,17 +188,18 @@ impl Unit {
 }
 
 /// Scores of some queries to shares, the last of which sees all.
+#[pulp::with_simd(softmax = pulp::Arch::new())]
 #[inline(always)]
-fn softmax_each(rows: &mut [f32], count: usize, scale: f32) {
+fn softmax_each<S: Simd>(_: S, rows: &mut [f32], count: usize, scale: f32) {
     let seen = rows.len() / count.max(1);
     for (query, row) in rows.chunks_exact_mut(seen).enumerate() {
-        softmax(row, seen - count + query + 1, scale);
+        softmax_row(row, seen - count + query + 1, scale);
     }
 }
 
 /// Scores to shares of the first `allowed`; the others get none.
 #[inline(always)]
-fn softmax(row: &mut [f32], allowed: usize, scale: f32) {
+fn softmax_row(row: &mut [f32], allowed: usize, scale: f32) {
     let (row, beyond) = row.split_at_mut(allowed);
     beyond.fill(0.0);
     // Eight partial results, which the compiler makes a vector of.

@@ -1,5 +1,7 @@
 //! Inputs of a product, rounded to eight bits.
 
+use pulp::Simd;
+
 /// Inputs that share a scale.
 pub(super) const BLOCK: usize = 32;
 
@@ -31,36 +33,41 @@ impl CodedInputs {
             scales: Vec::with_capacity(count),
             sums: Vec::with_capacity(count),
         };
-        pulp::Arch::new().dispatch(|| {
-            for block in x.as_chunks::<BLOCK>().0 {
-                coded.push(block);
-            }
-        });
+        push_all(&mut coded, x);
         coded
     }
 
     #[inline(always)]
-    #[expect(clippy::cast_possible_truncation, reason = "codes are within -127 to 127")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "codes of numbers are within -127 to 127, and the scale of others is none"
+    )]
     fn push(&mut self, block: &[f32; BLOCK]) {
-        // Adding and taking away this number rounds to the nearest whole one, of two the even.
+        // Adding this number rounds to the nearest whole one, of two the even, which then stands in the lowest bits.
         const ROUND: f32 = 12_582_912.0;
-        let most = block.iter().fold(0.0_f32, |most, x| most.max(x.abs()));
-        let scale = most / 127.0;
+        // Eight partial results, which the compiler makes a vector of.
+        let (eights, _) = block.as_chunks::<8>();
+        let (mut most, mut odd) = ([0.0_f32; 8], [0.0_f32; 8]);
+        for eight in eights {
+            for ((most, odd), &x) in most.iter_mut().zip(&mut odd).zip(eight) {
+                *most = if x.abs() > *most { x.abs() } else { *most };
+                // Zero for a number, not a number otherwise: it must not be rounded away.
+                *odd += x * 0.0;
+            }
+        }
+        let scale = most.into_iter().fold(0.0, f32::max) / 127.0;
         let inverse = if scale > 0.0 { 1.0 / scale } else { 0.0 };
         let mut bytes = [0_i8; BLOCK];
         let mut sum = 0_i32;
-        let mut odd = 0.0_f32;
         for (byte, &x) in bytes.iter_mut().zip(block) {
-            let code = ((x * inverse + ROUND) - ROUND) as i32;
-            *byte = code.clamp(-127, 127) as i8;
-            sum += i32::from(*byte);
-            // Zero for a number, not a number otherwise: it must not be rounded away.
-            odd += x * 0.0;
+            let code = (x * inverse + ROUND).to_bits().wrapping_sub(ROUND.to_bits());
+            *byte = code.cast_signed() as i8;
+            sum = sum.wrapping_add(code.cast_signed());
         }
         self.codes.push(std::array::from_fn(|word| {
             i32::from_le_bytes(std::array::from_fn(|at| bytes[4 * word + at].cast_unsigned()))
         }));
-        self.scales.push(scale + odd);
+        self.scales.push(scale + odd.into_iter().sum::<f32>());
         self.sums.push(sum as f32 * scale);
     }
 
@@ -71,5 +78,13 @@ impl CodedInputs {
             scales: &self.scales[own.clone()],
             sums: &self.sums[own],
         }
+    }
+}
+
+#[pulp::with_simd(push_all = pulp::Arch::new())]
+#[inline(always)]
+fn push_each<'a, S: Simd>(_: S, coded: &'a mut CodedInputs, x: &'a [f32]) {
+    for block in x.as_chunks::<BLOCK>().0 {
+        coded.push(block);
     }
 }

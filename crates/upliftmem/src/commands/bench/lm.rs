@@ -15,7 +15,8 @@ use serde::Serialize;
 use upliftmem_bench::{
     lm::{
         learning::{LearningPlan, learn},
-        speed::{self, Rate, RetrievalTime},
+        retrieval::{self, DrawnTime, RetrievalTime},
+        speed::{self, Rate},
     },
     worlds::WorldKind,
 };
@@ -41,6 +42,9 @@ pub(super) struct ScorerArguments {
     /// Candidates of the retrieval; 0 leaves it out.
     #[arg(long, default_value_t = 50)]
     candidates: usize,
+    /// Further retrievals, in which chance says what sets are kept.
+    #[arg(long, default_value_t = 0)]
+    draws: u64,
     /// Megabytes that may be kept for the way back.
     #[arg(long, default_value_t = 2048, value_name = "MB")]
     activations: usize,
@@ -83,6 +87,7 @@ struct ScorerReport {
     forward: Rate,
     lora_step: Rate,
     retrieval: Vec<RetrievalTime>,
+    drawn: Vec<DrawnTime>,
 }
 
 pub(super) fn scorer(arguments: &ScorerArguments, output: Output) -> Result<()> {
@@ -107,15 +112,17 @@ pub(super) fn scorer(arguments: &ScorerArguments, output: Output) -> Result<()> 
         arguments.activations << 20,
     )?;
     let retrieval = if arguments.candidates > 0 {
-        speed::retrieval(&base, arguments.candidates)?
+        retrieval::retrieval(&base, arguments.candidates)?
     } else {
         Vec::new()
     };
+    let drawn = retrieval::drawn_retrievals(&base, arguments.candidates, arguments.draws)?;
     let report = ScorerReport {
         model,
         forward,
         lora_step,
         retrieval,
+        drawn,
     };
     output.result(&report, || {
         let mut rates = Table::new(&["what", "tokens", "CPU s", "tokens/CPU s", "peak MB"]);
@@ -152,6 +159,27 @@ pub(super) fn scorer(arguments: &ScorerArguments, output: Output) -> Result<()> 
         let mut text = format!("{}\n\n{}", report.model, rates.text());
         if !report.retrieval.is_empty() {
             text += &format!("\none beam retrieval\n\n{}", ways.text());
+        }
+        if !report.drawn.is_empty() {
+            let mut draws = Table::new(&[
+                "seed",
+                "sets",
+                "tokens one by one",
+                "in the tree",
+                "CPU s",
+                "seconds",
+            ]);
+            for draw in &report.drawn {
+                draws.row(vec![
+                    draw.seed.to_string(),
+                    draw.sets.to_string(),
+                    draw.whole.to_string(),
+                    draw.tokens.to_string(),
+                    format!("{:.1}", draw.cpu_seconds),
+                    format!("{:.1}", draw.seconds),
+                ]);
+            }
+            text += &format!("\nbeams drawn at random, through the tree\n\n{}", draws.text());
         }
         text
     })
