@@ -231,6 +231,11 @@ async fn methods_ablations_and_probes_leave_tables_with_rewards() {
     let manifest = std::fs::read_to_string(folder.path().join("manifest.json")).unwrap();
     let manifest: serde_json::Value = serde_json::from_str(&manifest).unwrap();
     assert_eq!(manifest["code"].as_str().map(str::len), Some(32));
+    // The suite's own cost of a memory, not the scorer's default.
+    assert_eq!(
+        manifest["made_from"]["scorer"]["member_cost"],
+        suite.member_cost()
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
