@@ -3,7 +3,7 @@
 use serde::Serialize;
 use upliftmem_engine::WritingSettings;
 
-use super::{Bench, Method};
+use super::{Bench, Method, probes::WINDOW};
 use crate::systems::SystemName;
 
 /// What is to be done.
@@ -93,7 +93,8 @@ pub fn estimate(bench: &Bench, work: &Work) -> Estimate {
             checkpoints,
             trials,
         } => Estimate {
-            training: lived + trials * (2 * warm_up + strategies * 2 * budget),
+            training: lived
+                + trials * (2 * warm_up + WINDOW.min(runtime - warm_up) + strategies * budget),
             evaluation: trials * strategies * (checkpoints + 1) * suite.validation_tasks().len() * bench.runs,
         },
     }

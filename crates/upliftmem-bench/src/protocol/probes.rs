@@ -9,6 +9,9 @@ use upliftmem_engine::Strategy;
 use self::lab::Lab;
 use super::{Bench, Event, Result, methods::own_pool};
 
+/// Tasks of the stream that probes are planned for. Paper: h.
+pub(super) const WINDOW: usize = 400;
+
 /// The paper's budgets.
 pub const PROBE_BUDGETS: [usize; 7] = [20, 50, 80, 100, 120, 150, 200];
 

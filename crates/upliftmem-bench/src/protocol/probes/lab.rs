@@ -16,11 +16,9 @@ use super::{
         Bench, Pool, Result,
         uplift::{Place, choose},
     },
-    Checkpoint,
+    Checkpoint, WINDOW,
 };
 
-/// Tasks of the stream that probes are planned for. Paper: h.
-const WINDOW: usize = 400;
 /// Most members of a random set.
 const RANDOM_MEMBERS: usize = 3;
 
@@ -41,8 +39,8 @@ pub(super) struct Lab<'b> {
 }
 
 impl<'b> Lab<'b> {
-    /// One random set of each warm-up task, its reference, and what that teaches. Which tasks these are, and which are in the
-    /// window, is drawn anew for every trial.
+    /// One random set of each warm-up task, the references of these tasks and of the window's, and what that teaches. Which tasks
+    /// these are is drawn anew for every trial.
     pub(super) async fn warmed_up(bench: &'b Bench, pool: &Pool, trial: u64) -> Result<Self> {
         let place = Place::open(bench, "probes", pool).await?;
         let seeds = Seeds::new(format!("probes-{trial}"), bench.seed);
@@ -92,6 +90,10 @@ impl<'b> Lab<'b> {
             .map(|scene| (scene.entry.task, random_set(scene, &mut lab.rng)))
             .collect();
         lab.buy("warm-up", first).await?;
+        // The stream has lived through the window: if a task's reference came with its first probe, a strategy that probes more tasks
+        // would get more labels for the same number of probes.
+        let references = lab.scenes.iter().map(|scene| (scene.entry.task, MemorySet::EMPTY));
+        lab.buy("references", references.collect()).await?;
         Ok(lab)
     }
 
