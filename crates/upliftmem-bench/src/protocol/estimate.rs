@@ -93,8 +93,7 @@ pub fn estimate(bench: &Bench, work: &Work) -> Estimate {
             checkpoints,
             trials,
         } => Estimate {
-            training: lived
-                + trials * (2 * warm_up + WINDOW.min(runtime - warm_up) + strategies * budget),
+            training: lived + trials * (2 * warm_up + WINDOW.min(runtime - warm_up) + strategies * budget),
             evaluation: trials * strategies * (checkpoints + 1) * suite.validation_tasks().len() * bench.runs,
         },
     }

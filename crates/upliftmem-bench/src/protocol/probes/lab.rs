@@ -92,7 +92,10 @@ impl<'b> Lab<'b> {
         lab.buy("warm-up", first).await?;
         // The stream has lived through the window: if a task's reference came with its first probe, a strategy that probes more tasks
         // would get more labels for the same number of probes.
-        let references = lab.scenes.iter().map(|scene| (scene.entry.task, MemorySet::EMPTY));
+        let references = lab
+            .scenes
+            .iter()
+            .map(|scene| (scene.entry.task, MemorySet::EMPTY));
         lab.buy("references", references.collect()).await?;
         Ok(lab)
     }
