@@ -219,6 +219,18 @@ async fn every_method_is_evaluated_once_and_the_same_every_time() {
     }
 }
 
+#[tokio::test]
+async fn probes_need_tasks_that_warm_up_leaves() {
+    let Some(suite) = suite() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let (mut bench, executed) = bench(&suite, folder.path());
+    bench.sizes.warm_up = suite.runtime_tasks().len();
+    let refused = probe_curves(&bench, &[Strategy::Evsi], &[10], 1).await;
+    let message = refused.unwrap_err().to_string();
+    assert!(message.contains("none is left to probe"), "{message}");
+    assert_eq!(executed.load(Ordering::Relaxed), 0);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn ablations_probes_and_budgets_leave_tables_and_figures() {
     let Some(suite) = suite() else { return };

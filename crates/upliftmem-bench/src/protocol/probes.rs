@@ -7,7 +7,7 @@ use upliftmem_core::statistics::{Interval, Summary, cumulative_success};
 use upliftmem_engine::Strategy;
 
 use self::lab::Lab;
-use super::{Bench, Event, Result, methods::own_pool};
+use super::{Bench, Error, Event, Result, methods::own_pool};
 
 /// Tasks of the stream that probes are planned for. Paper: h.
 pub(super) const WINDOW: usize = 400;
@@ -69,6 +69,12 @@ pub async fn probe_curves(
     budgets: &[usize],
     trials: usize,
 ) -> Result<Vec<ProbeCurve>> {
+    let (warm_up, runtime) = (bench.sizes.warm_up, bench.suite.runtime_tasks().len());
+    if warm_up >= runtime {
+        return Err(Error::Input(format!(
+            "warm-up takes {warm_up} tasks and there are {runtime} runtime tasks, so none is left to probe: give a smaller --warm-up"
+        )));
+    }
     let pool = own_pool(bench).await?;
     let mut traces: Vec<Vec<Trace>> = vec![Vec::new(); strategies.len()];
     for trial in 0..trials {
