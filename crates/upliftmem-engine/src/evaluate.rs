@@ -45,6 +45,8 @@ pub struct ArmResult {
     pub harmed: f64,
     /// Share of tasks that got no memory.
     pub abstained: f64,
+    /// The same of the tasks that succeed without memory, with full performance in every run; none if there are none.
+    pub left_alone: Option<f64>,
     /// Mean number of memories of the others.
     pub memories: f64,
     /// Mean predicted minus mean observed uplift, of methods that predict.
@@ -62,8 +64,30 @@ pub struct Evaluation {
     pub executions: usize,
     /// Executions that failed; their tasks are left out for every method.
     pub failed: usize,
+    /// Tasks that the first method does with full performance in every run.
+    pub solved_alone: usize,
     /// One line a method, in the order given.
     pub arms: Vec<ArmResult>,
+    /// What each method did on each task that counts, in the order of tasks.
+    #[serde(skip)]
+    pub details: Vec<Detail>,
+}
+
+/// What one method did on one task.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Detail {
+    /// The task's name.
+    pub task: String,
+    /// The method.
+    pub method: String,
+    /// What was injected.
+    pub memories: MemorySet,
+    /// The uplift it predicted, if it predicts.
+    pub predicted: Option<f64>,
+    /// Mean utility over runs.
+    pub utility: f64,
+    /// Mean performance over runs.
+    pub performance: f64,
 }
 
 /// Executes every method's sets, `runs` times each, the same randomness for all. The first arm is what the others are
@@ -127,18 +151,47 @@ pub async fn evaluate(
     if counted.is_empty() {
         return Err(InvalidInput::new("evaluation", "every task failed; see the executor's messages").into());
     }
-    let base = over_runs(&table[0]);
+    let details = (0..counted.len())
+        .flat_map(|place| arms.iter().zip(&table).map(move |of| (place, of)))
+        .map(|(place, (arm, outcomes))| {
+            let task = counted[place];
+            Detail {
+                task: by_id[&task].name.clone(),
+                method: arm.name.clone(),
+                memories: set_of(arm, task).clone(),
+                predicted: arm.predicted.get(&task).copied(),
+                utility: mean(outcomes.iter().map(|run| run[place].0)),
+                performance: mean(outcomes.iter().map(|run| run[place].1)),
+            }
+        })
+        .collect();
+    let alone = Alone {
+        utility: over_runs(&table[0]),
+        solved: (0..counted.len())
+            .map(|task| table[0].iter().all(|run| run[task].1 >= 1.0))
+            .collect(),
+    };
     Ok(Evaluation {
         tasks: counted.len(),
         runs,
         executions: wanted.len(),
         failed,
+        solved_alone: alone.solved.iter().filter(|&&solved| solved).count(),
         arms: arms
             .iter()
             .zip(&table)
-            .map(|(arm, outcomes)| result(arm, &counted, outcomes, &base))
+            .map(|(arm, outcomes)| result(arm, &counted, outcomes, &alone))
             .collect::<Result<_>>()?,
+        details,
     })
+}
+
+/// How tasks go with the first method, which is what the others are compared with.
+struct Alone {
+    /// Mean utility of each task over runs.
+    utility: Vec<f64>,
+    /// Whether its performance is full in every run.
+    solved: Vec<bool>,
 }
 
 fn set_of(arm: &Arm, task: TaskId) -> &MemorySet {
@@ -159,7 +212,7 @@ fn mean(values: impl ExactSizeIterator<Item = f64>) -> f64 {
     values.sum::<f64>() / count
 }
 
-fn result(arm: &Arm, tasks: &[TaskId], outcomes: &[Vec<(f64, f64)>], base: &[f64]) -> Result<ArmResult> {
+fn result(arm: &Arm, tasks: &[TaskId], outcomes: &[Vec<(f64, f64)>], alone: &Alone) -> Result<ArmResult> {
     let runs: Vec<f64> = outcomes
         .iter()
         .map(|run| mean(run.iter().map(|outcome| outcome.0)))
@@ -169,10 +222,12 @@ fn result(arm: &Arm, tasks: &[TaskId], outcomes: &[Vec<(f64, f64)>], base: &[f64
             .iter()
             .map(|run| mean(run.iter().map(|outcome| outcome.1))),
     );
-    let differences = paired_differences(&over_runs(outcomes), base)?;
+    let differences = paired_differences(&over_runs(outcomes), &alone.utility)?;
     let summary = Summary::of(&differences)?;
     let sizes: Vec<usize> = tasks.iter().map(|&task| set_of(arm, task).len()).collect();
     let used = sizes.iter().filter(|&&size| size > 0).count();
+    let solved = sizes.iter().zip(&alone.solved).filter(|(_, solved)| **solved);
+    let left: Vec<f64> = solved.map(|(&size, _)| f64::from(u8::from(size == 0))).collect();
     let predicted: Vec<f64> = tasks
         .iter()
         .filter_map(|task| arm.predicted.get(task).copied())
@@ -187,6 +242,7 @@ fn result(arm: &Arm, tasks: &[TaskId], outcomes: &[Vec<(f64, f64)>], base: &[f64
         harmed: differences.iter().filter(|&&difference| difference < 0.0).count() as f64
             / tasks.len() as f64,
         abstained: (tasks.len() - used) as f64 / tasks.len() as f64,
+        left_alone: (!left.is_empty()).then(|| mean(left.iter().copied())),
         memories: sizes.iter().sum::<usize>() as f64 / used.max(1) as f64,
         optimism: (predicted.len() == tasks.len()).then(|| mean(predicted.iter().copied()) - summary.mean),
     })

@@ -33,7 +33,7 @@ pub use acquire::{Chosen, Plan, Scene, plan};
 pub use adapt::{Adapted, adapt};
 pub use batches::{Bought, Buyer};
 pub use error::{Error, Result};
-pub use evaluate::{Arm, ArmResult, Evaluation, evaluate};
+pub use evaluate::{Arm, ArmResult, Detail, Evaluation, evaluate};
 pub use live::{
     ActiveVersion, Brought, Handed, Live, LiveScope, LiveSettings, Planned, PublishedVersion, Reported, Taken,
 };

@@ -290,6 +290,56 @@ fn what_is_done_well_alone_leaves_little_to_find_out() {
 }
 
 #[test]
+fn a_memory_may_break_what_is_done_well_alone() {
+    let sets = [set(&[]), set(&[0]), set(&[1, 4])];
+    let costing = |meddling_cost| {
+        half_is_done_well(CompactSettings {
+            meddling_cost,
+            ..CompactSettings::default()
+        })
+    };
+    let (texts, free) = costing(0.0);
+    let (_, dear) = costing(0.3);
+    for task in [0, 1] {
+        let [free, dear] = [&free, &dear]
+            .map(|scorer| score(scorer, texts.task(task), &texts.memories(), &sets, Ask::default()).values);
+        let costs: Vec<f64> = free.iter().zip(&dear).map(|(free, dear)| free - dear).collect();
+        assert!(costs[0].abs() < 1e-12, "the empty set is worth 0");
+        assert!(
+            (costs[2] - 2.0 * costs[1]).abs() < 1e-9,
+            "each member costs: {costs:?}"
+        );
+        if task == 0 {
+            assert!(costs[1].abs() < 1e-9, "nothing is done alone: {costs:?}");
+        } else {
+            assert!(
+                (0.2..0.4).contains(&costs[1]),
+                "nearly all is done alone: {costs:?}"
+            );
+        }
+    }
+    for (settings, name) in [
+        (
+            CompactSettings {
+                meddling_cost: f64::NAN,
+                ..CompactSettings::default()
+            },
+            "meddling_cost",
+        ),
+        (
+            CompactSettings {
+                reference_noise: 0.0,
+                ..CompactSettings::default()
+            },
+            "reference_noise",
+        ),
+    ] {
+        let error = CompactLearner::new(settings).err().unwrap().to_string();
+        assert!(error.contains(name), "{error}");
+    }
+}
+
+#[test]
 fn nothing_and_one_label_are_enough_to_answer() {
     let texts = Texts::new(4, 4);
     let mut learner = texts.learner(CompactSettings::default());

@@ -83,6 +83,8 @@ pub(crate) struct ScorerConfig {
     pub(crate) exact_max: usize,
     pub(crate) refit_growth: f64,
     pub(crate) member_cost: f64,
+    pub(crate) meddling_cost: f64,
+    pub(crate) reference_noise: f64,
 }
 
 impl Default for ScorerConfig {
@@ -95,6 +97,8 @@ impl Default for ScorerConfig {
             exact_max: compact.exact_max,
             refit_growth: compact.refit_growth,
             member_cost: compact.member_cost,
+            meddling_cost: compact.meddling_cost,
+            reference_noise: compact.reference_noise,
         }
     }
 }
@@ -107,6 +111,8 @@ impl ScorerConfig {
             exact_max: self.exact_max,
             refit_growth: self.refit_growth,
             member_cost: self.member_cost,
+            meddling_cost: self.meddling_cost,
+            reference_noise: self.reference_noise,
             ..CompactSettings::default()
         }
     }

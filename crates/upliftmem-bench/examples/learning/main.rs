@@ -6,7 +6,7 @@
 //! (where the rest of the best sets' gain went); rows with a part left out: `paired` (labels are uplifts over one reference, as in
 //! the paper, not utilities), `no-headroom` (what a task has left to gain is not looked at), `no-exploration` (sampled sets follow
 //! the expected values, as in the paper), `no-cost` (a memory costs nothing until labels say so);
-//! `member_cost=0.07` (what a memory is expected to cost), `out=FILE` (every world that is done goes there at once; the same command again goes on).
+//! `member_cost=0.07` and `meddling_cost=0.3` (what a memory is expected to cost), `reference_noise=0.2`, `out=FILE` (every world that is done goes there at once; the same command again goes on).
 //!
 //! Prints, for each learner and number of labels, the share of the best set's gain over no memory that is reached on
 //! unseen tasks, with the 95 % interval over seeds (each seed's mean over its worlds is one observation), and how far strategies are
@@ -133,6 +133,8 @@ impl Asked {
                     strategies = list.split(',').map(str::parse).collect::<Result<_, _>>()?;
                 }
                 Some(("member_cost", cost)) => settings.member_cost = cost.parse()?,
+                Some(("meddling_cost", cost)) => settings.meddling_cost = cost.parse()?,
+                Some(("reference_noise", share)) => settings.reference_noise = share.parse()?,
                 Some(("out", path)) => out = Some(PathBuf::from(path)),
                 Some(("rows", list)) => rows = list.to_owned(),
                 Some(("potion", directory)) => potion = Some(directory.to_owned()),

@@ -182,7 +182,7 @@ impl Problem {
                 for i in j..count {
                     column[i] = kernel.covariance(like, &rows[i], &rows[j]);
                 }
-                column[j] += kernel.noise;
+                column[j] += kernel.noise_of(&rows[j]);
             });
         cells
     }
@@ -253,7 +253,7 @@ impl Problem {
                     kernel.add_gradient(&like, &rows[i], &rows[j], weight, &mut gradient);
                     if i == j {
                         gradient[super::parameters::Parameter::NoiseSd as usize] +=
-                            weight * 2.0 * kernel.noise;
+                            weight * 2.0 * kernel.noise_of(&rows[j]);
                     }
                 }
                 gradient

@@ -42,6 +42,10 @@ pub(crate) struct Kernel {
     kind: LabelKind,
     /// What each member costs, before any label says otherwise.
     pub(crate) member_cost: f64,
+    /// What it costs beside that where all is done without it.
+    pub(crate) meddling_cost: f64,
+    /// Noise of a label without memories, as a share of `noise`.
+    pub(crate) reference_noise: f64,
     pub(crate) level: f64,
     pub(crate) base: f64,
     base_scale: f64,
@@ -105,6 +109,8 @@ impl Kernel {
         Self {
             kind,
             member_cost: 0.0,
+            meddling_cost: 0.0,
+            reference_noise: 1.0,
             level: (LEVEL_SD * unit).powi(2),
             base: square(Parameter::BaseSd),
             base_scale: parameters.get(Parameter::BaseScale),
@@ -126,6 +132,15 @@ impl Kernel {
             near_centre: parameters.get(Parameter::NearCentre),
             near_width: parameters.get(Parameter::NearWidth),
             drift: parameters.get(Parameter::DriftRate) / span.max(f64::MIN_POSITIVE),
+        }
+    }
+
+    /// Variance of a label around the value of its row.
+    pub(crate) fn noise_of(&self, row: &Row) -> f64 {
+        if row.members.is_empty() {
+            self.noise * self.reference_noise
+        } else {
+            self.noise
         }
     }
 

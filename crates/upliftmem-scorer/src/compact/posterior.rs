@@ -37,8 +37,8 @@ pub(crate) struct Posterior {
 enum Precision {
     /// Q = K^-1 over all labels. `whitened` is L^-1 y.
     Exact { factor: Factor, whitened: Vec<f64> },
-    /// Q = U^-1 - A^-1 over inducing rows: U their covariance, A = U + C C' / noise with C their covariance
-    /// with all labels. `target` is C y / noise.
+    /// Q = U^-1 - A^-1 over inducing rows: U their covariance, A = U + C N^-1 C' with C their covariance with all
+    /// labels and N the labels' noise. `target` is C N^-1 y.
     Inducing {
         prior: Factor,
         data: Factor,
@@ -94,10 +94,9 @@ impl Posterior {
         values: &[f64],
     ) -> Option<(Self, f64)> {
         let few = inducing.len();
-        let cells = problem.cross(kernel, all, few);
-        let cross = MatRef::from_column_major_slice(&cells, few, all.len());
+        let mut cells = problem.cross(kernel, all, few);
         let square = Mat::from_fn(few, few, |i, j| {
-            cross[(i, j)] + if i == j { 1e-8 * cross[(i, i)] } else { 0.0 }
+            cells[j * few + i] * if i == j { 1.0 + 1e-8 } else { 1.0 }
         });
         let prior = Factor::of(&columns(&square), few)?;
         let mut whitened = cells.clone();
@@ -107,7 +106,13 @@ impl Posterior {
         });
         let total: f64 = all.iter().map(|row| problem.variance(kernel, row)).sum();
         let expressed = super::space::dot(&whitened, &whitened);
-        // The lower triangle of U + C C' / noise, a block of columns a thread.
+        // C N^-1/2, and the labels in the same units.
+        let roots: Vec<f64> = all.iter().map(|row| kernel.noise_of(row).sqrt()).collect();
+        for (column, root) in cells.chunks_mut(few).zip(&roots) {
+            column.iter_mut().for_each(|cell| *cell /= root);
+        }
+        let cross = MatRef::from_column_major_slice(&cells, few, all.len());
+        // The lower triangle of U + C N^-1 C', a block of columns a thread.
         let mut sum = columns(&square);
         sum.par_chunks_mut(few * BLOCK)
             .enumerate()
@@ -119,15 +124,15 @@ impl Posterior {
                     Accum::Add,
                     cross.subrows(first, few - first),
                     cross.subrows(first, width).transpose(),
-                    1.0 / kernel.noise,
+                    1.0,
                     Par::Seq,
                 );
             });
         let data = Factor::of(&sum, few)?;
         let mut target = vec![0.0; few];
-        for (j, value) in values.iter().enumerate() {
+        for (j, (value, root)) in values.iter().zip(&roots).enumerate() {
             for (sum, cell) in target.iter_mut().zip(cross.col(j).iter()) {
-                *sum += cell * value / kernel.noise;
+                *sum += cell * value / root;
             }
         }
         let mut posterior = Self {
@@ -169,18 +174,19 @@ impl Posterior {
         variance: f64,
         value: f64,
     ) -> Option<()> {
+        let noise = kernel.noise_of(&row);
         match &mut self.precision {
             Precision::Exact { factor, whitened } => {
-                let new = factor.append(cross, variance + kernel.noise)?;
+                let new = factor.append(cross, variance + noise)?;
                 let (own, old) = new.split_last()?;
                 whitened.push((value - super::space::dot(old, whitened)) / own);
                 self.rows.push(Arc::new(row));
             }
             Precision::Inducing { data, target, .. } => {
                 for (sum, cell) in target.iter_mut().zip(&cross) {
-                    *sum += cell * value / kernel.noise;
+                    *sum += cell * value / noise;
                 }
-                let scale = kernel.noise.sqrt();
+                let scale = noise.sqrt();
                 data.add_outer(cross.into_iter().map(|cell| cell / scale).collect());
             }
         }

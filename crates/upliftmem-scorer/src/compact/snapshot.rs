@@ -144,13 +144,15 @@ impl CompactScorer {
             labels.zip(self.posterior.weights.iter().copied()),
         );
         terms.count -= self.kernel.member_cost;
-        BoundTask {
+        let mut bound = BoundTask {
             scorer: self,
             registry: Arc::clone(registry),
             ids,
             query,
             terms,
-        }
+        };
+        bound.terms.count -= self.kernel.meddling_cost * (1.0 - bound.reach());
+        bound
     }
 }
 

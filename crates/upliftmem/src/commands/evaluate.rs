@@ -1,16 +1,22 @@
 //! `eval`: methods side by side on held-out tasks.
 
-use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    fs::File,
+    io::{BufWriter, Write},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
-use anyhow::{Result, bail};
+use anyhow::{Context as _, Result, bail};
 use clap::Args;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use upliftmem_bench::baselines::SharedCredit;
 use upliftmem_core::{MemoryId, MemorySet, SearchSpace, Task, TaskId};
 use upliftmem_engine::{
-    Arm, BelievingScorer, Evaluation, KnownTask, Labelled, Offer, RetrievalSettings, Seeds, Texts, beam,
-    evaluate, search,
+    Arm, BelievingScorer, Detail, Evaluation, KnownTask, Labelled, Offer, RetrievalSettings, Seeds, Texts,
+    beam, evaluate, search,
 };
 use upliftmem_scorer::SetScorer;
 use upliftmem_store::RecallMode;
@@ -35,9 +41,14 @@ pub(crate) struct EvalArguments {
     /// Use only so many tasks.
     #[arg(long)]
     limit: Option<usize>,
+    /// Also write what each method did on each task to this file, one JSON object a line.
+    #[arg(long, value_name = "FILE")]
+    details: Option<PathBuf>,
 }
 
 pub(crate) async fn eval(context: &Context, arguments: EvalArguments) -> Result<()> {
+    // Before anything is executed: a file that can not be written is no reason to pay first.
+    let details = arguments.details.as_deref().map(Details::create).transpose()?;
     let mut tasks = tasks_of(&context.config, arguments.tasks.as_ref(), true)?;
     if let Some(limit) = arguments.limit {
         tasks.truncate(limit);
@@ -65,7 +76,42 @@ pub(crate) async fn eval(context: &Context, arguments: EvalArguments) -> Result<
     })
     .await?;
     show.finish();
+    if let Some(details) = details {
+        details.write(&evaluation.details)?;
+    }
     context.output.result(&evaluation, || table(&evaluation))
+}
+
+/// A file that gets a line for each method and task.
+pub(crate) struct Details<'a> {
+    path: &'a Path,
+    file: File,
+}
+
+impl<'a> Details<'a> {
+    pub(crate) fn create(path: &'a Path) -> Result<Self> {
+        // What is there stays until there is something better.
+        let file = File::options()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(path);
+        let file = file.with_context(|| format!("{} can not be written", path.display()))?;
+        Ok(Self { path, file })
+    }
+
+    pub(crate) fn write(self, details: &[Detail]) -> Result<()> {
+        let mut file = BufWriter::new(self.file);
+        let mut write = || -> std::io::Result<()> {
+            file.get_ref().set_len(0)?;
+            for detail in details {
+                serde_json::to_writer(&mut file, detail)?;
+                writeln!(file)?;
+            }
+            file.flush()
+        };
+        write().with_context(|| format!("{} can not be written", self.path.display()))
+    }
 }
 
 /// Held-out tasks with what each way of recall offers them.
@@ -229,12 +275,27 @@ pub(crate) fn table(evaluation: &Evaluation) -> String {
             format!("{:.1}", arm.memories),
         ]);
     }
-    format!(
+    let mut text = format!(
         "{}\n{} tasks, {} runs, {} executions. Uplift: over no memory, paired by task.\n\
          Harmed: tasks that did worse than without. None: tasks that got no memory.",
         table.text(),
         evaluation.tasks,
         evaluation.runs,
         evaluation.executions
-    )
+    );
+    let shares: Vec<String> = evaluation
+        .arms
+        .iter()
+        .skip(1)
+        .filter(|arm| arm.abstained > 0.0)
+        .filter_map(|arm| Some(format!("  {:.0} % by {}\n", 100.0 * arm.left_alone?, arm.name)))
+        .collect();
+    if !shares.is_empty() {
+        text += &format!(
+            "\nOf the {} tasks that succeed without memory, left alone:\n{}",
+            evaluation.solved_alone,
+            shares.concat().trim_end()
+        );
+    }
+    text
 }

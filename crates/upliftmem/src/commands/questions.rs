@@ -21,7 +21,7 @@ use upliftmem_engine::{Arm, Evaluation, Seeds, Strategy, TrainingReport, evaluat
 use upliftmem_scorer::TrainerSettings;
 
 use super::{
-    evaluate::{HeldOut, table},
+    evaluate::{Details, HeldOut, table},
     reader::reader,
 };
 use crate::{
@@ -69,6 +69,8 @@ pub(crate) struct QuestionsArguments {
     /// Where stores and answers are written; the same place again goes on where a run stopped.
     #[arg(long, default_value = "upliftmem-questions")]
     out: PathBuf,
+    #[command(flatten)]
+    suited: SuitedArguments,
 }
 
 impl QuestionsArguments {
@@ -83,6 +85,7 @@ impl QuestionsArguments {
             reader_epochs: 3,
             reader_rate: 1e-3,
             out,
+            suited: SuitedArguments::default(),
         }
     }
 
@@ -99,7 +102,8 @@ impl QuestionsArguments {
         let each = |&seed: &u64| {
             let world = QuestionWorld::generate(self.size(), seed);
             let learning = 2 * (2 * world.train.len() + self.probes);
-            learning + METHODS * world.test.len()
+            // Held-out questions are gone through all together, and once more by sort.
+            learning + 2 * METHODS * world.test.len()
         };
         self.seeds.iter().map(|seed| each(seed) as u64).sum()
     }
@@ -130,6 +134,32 @@ struct Shown {
     seconds: f64,
 }
 
+/// What suits a small model that answers without chance, chosen in worlds of their own (docs/results-llm.md): what is
+/// beside the point distracts it, what it knows it forgets if a memory says otherwise, and asked the same it says the same.
+/// The configuration is not looked at for these.
+#[derive(Debug, Clone, Copy, Args)]
+pub(crate) struct SuitedArguments {
+    /// What a memory is expected to cost, in place of `scorer.member_cost`.
+    #[arg(long, default_value_t = SuitedArguments::default().member_cost)]
+    member_cost: f64,
+    /// What it is expected to cost beside that where the model succeeds alone, in place of `scorer.meddling_cost`.
+    #[arg(long, default_value_t = SuitedArguments::default().meddling_cost)]
+    meddling_cost: f64,
+    /// Noise of an answer without memories as a share of that of the others, in place of `scorer.reference_noise`.
+    #[arg(long, default_value_t = SuitedArguments::default().reference_noise)]
+    reference_noise: f64,
+}
+
+impl Default for SuitedArguments {
+    fn default() -> Self {
+        Self {
+            member_cost: 0.15,
+            meddling_cost: 0.3,
+            reference_noise: 0.2,
+        }
+    }
+}
+
 /// A model in this process that answers questions, and the settings that suit it.
 pub(crate) struct Answerer {
     pub(crate) model: Arc<LocalChat>,
@@ -139,7 +169,13 @@ pub(crate) struct Answerer {
 
 impl Answerer {
     /// Reads the model; stores go to `out`.
-    pub(crate) async fn new(model: &str, out: &Path, mut config: Config, output: Output) -> Result<Self> {
+    pub(crate) async fn new(
+        model: &str,
+        out: &Path,
+        suited: SuitedArguments,
+        mut config: Config,
+        output: Output,
+    ) -> Result<Self> {
         let local = LocalSettings::new(model_of(&config, model, output)?);
         let model = Arc::new(tokio::task::spawn_blocking(move || LocalChat::load(&local)).await??);
         // Its own words, not the likeliest of given choices: by choices a quarter is right by chance.
@@ -164,6 +200,9 @@ impl Answerer {
         config.utility.cost_max = 10_000.0;
         config.retrieval.candidates = 12;
         config.retrieval.memories_max = 3;
+        config.scorer.member_cost = suited.member_cost;
+        config.scorer.meddling_cost = suited.meddling_cost;
+        config.scorer.reference_noise = suited.reference_noise;
         Ok(Self {
             model,
             executor: Arc::new(executor),
@@ -174,7 +213,7 @@ impl Answerer {
 
 pub(crate) async fn questions(arguments: QuestionsArguments, config: Config, output: Output) -> Result<()> {
     let Answerer { executor, config, .. } =
-        Answerer::new(&arguments.model, &arguments.out, config, output).await?;
+        Answerer::new(&arguments.model, &arguments.out, arguments.suited, config, output).await?;
     let started = Instant::now();
     let show = Show::of(output, Some(arguments.executions()));
     let mut worlds = Vec::new();
@@ -246,7 +285,9 @@ async fn one_world(
         } else {
             arms.push(held_out.baseline("per-memory", &labels, seed)?);
         }
-        arms.push(held_out.searched(&format!("uplift ({strategy})"), trained.scorer.as_ref())?);
+        // The one that `eval` and `search` have from now on: hyper-parameters chosen on all labels.
+        let scorer = context.scorer().await?;
+        arms.push(held_out.searched(&format!("uplift ({strategy})"), scorer.as_ref())?);
         training.insert(strategy.to_string(), trained.report);
         // It knows nothing of similarity: what probes by lot tried is what shows it sets that do nothing.
         executed.extend(labels);
@@ -290,6 +331,10 @@ async fn one_world(
                 show.take(progress);
             })
             .await?;
+            if sort == "all" {
+                let path = arguments.out.join(format!("details-{seed}.jsonl"));
+                Details::create(&path)?.write(&result.details)?;
+            }
             evaluation.insert(sort.to_owned(), result);
         }
     }

@@ -14,7 +14,7 @@ use upliftmem_store::{EntryKind, JournalEntry, JournalFilter};
 
 use super::{
     evaluate::{HeldOut, table},
-    questions::Answerer,
+    questions::{Answerer, SuitedArguments},
 };
 use crate::{
     config::Config,
@@ -67,7 +67,14 @@ pub(crate) async fn writing(arguments: WritingArguments, config: Config, output:
         model,
         executor,
         mut config,
-    } = Answerer::new(&arguments.model, &arguments.out, config, output).await?;
+    } = Answerer::new(
+        &arguments.model,
+        &arguments.out,
+        SuitedArguments::default(),
+        config,
+        output,
+    )
+    .await?;
     config.training.seed = arguments.seed;
     config.training.batch = 20;
     config.training.updates = UpdateRule::Every(20);

@@ -16,8 +16,11 @@ pub(super) struct Frame {
     pub(super) level: f64,
     /// Scale of utilities, in units of those in [0, 1].
     pub(super) unit: f64,
-    /// What a memory is expected to cost.
+    /// What a memory is expected to cost, anywhere and where all is done without it.
     member_cost: f64,
+    meddling_cost: f64,
+    /// Noise of a label without memories, as a share of that of the others.
+    reference_noise: f64,
     /// The best utility there is to reach.
     pub(super) ceiling: Option<f64>,
     /// Time that the labels span.
@@ -77,6 +80,8 @@ impl Frame {
             level,
             unit,
             member_cost: settings.member_cost * unit,
+            meddling_cost: settings.meddling_cost * unit,
+            reference_noise: settings.reference_noise,
             ceiling,
             span: if last > first { last - first } else { 1.0 },
         }
@@ -85,6 +90,8 @@ impl Frame {
     pub(super) fn kernel(&self, parameters: &Parameters) -> Kernel {
         let mut kernel = Kernel::new(self.kind, parameters, self.unit, self.span);
         kernel.member_cost = self.member_cost;
+        kernel.meddling_cost = self.meddling_cost;
+        kernel.reference_noise = self.reference_noise;
         kernel
     }
 }

@@ -66,8 +66,16 @@ impl CompactLearner {
         if settings.refit_growth.is_nan() || settings.refit_growth <= 1.0 {
             return Err(invalid("refit_growth", "must be above 1"));
         }
-        if !(settings.member_cost.is_finite() && settings.member_cost >= 0.0) {
-            return Err(invalid("member_cost", "must be a number that is not below 0"));
+        for (what, cost) in [
+            ("member_cost", settings.member_cost),
+            ("meddling_cost", settings.meddling_cost),
+        ] {
+            if !(cost.is_finite() && cost >= 0.0) {
+                return Err(invalid(what, "must be a number that is not below 0"));
+            }
+        }
+        if !(settings.reference_noise > 0.0 && settings.reference_noise <= 1.0) {
+            return Err(invalid("reference_noise", "must be above 0 and at most 1"));
         }
         // Before the first fit the scale of utilities is unknown, and nothing is said about any set.
         let kernel = Kernel::new(settings.labels, &Parameters::centre(1.0), 1.0, 1.0);

@@ -29,6 +29,14 @@ pub struct CompactSettings {
     /// What a memory of which nothing is known is expected to cost, for utilities in [0, 1]: it takes attention. Without
     /// this, sets grow by memories whose predicted effect is a little above zero by chance.
     pub member_cost: f64,
+    /// What each memory is expected to cost beside that on a task that the agent is sure to do by itself, for utilities in
+    /// [0, 1]: it may break what works. Less where less is done without it, nothing where as much is left to gain as usual.
+    /// Goes with `headroom`.
+    pub meddling_cost: f64,
+    /// The noise of an execution without memories as a share of that of one with some (variances; smoothed labels only).
+    /// Labels of sets also scatter by what the model does not know of sets; an agent that is asked twice alone does much the
+    /// same, and the less its references scatter, the more one says about tasks like it.
+    pub reference_noise: f64,
 }
 
 impl Default for CompactSettings {
@@ -43,6 +51,8 @@ impl Default for CompactSettings {
             sharpening: None,
             refit_growth: 1.4,
             member_cost: 0.07,
+            meddling_cost: 0.0,
+            reference_noise: 1.0,
         }
     }
 }
