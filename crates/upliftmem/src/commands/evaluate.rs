@@ -47,8 +47,6 @@ pub(crate) struct EvalArguments {
 }
 
 pub(crate) async fn eval(context: &Context, arguments: EvalArguments) -> Result<()> {
-    // Before anything is executed: a file that can not be written is no reason to pay first.
-    let details = arguments.details.as_deref().map(Details::create).transpose()?;
     let mut tasks = tasks_of(&context.config, arguments.tasks.as_ref(), true)?;
     if let Some(limit) = arguments.limit {
         tasks.truncate(limit);
@@ -70,6 +68,8 @@ pub(crate) async fn eval(context: &Context, arguments: EvalArguments) -> Result<
     context.store.put_tasks(&context.scope, tasks.clone()).await?;
     let rollouts = context.rollouts(context.executor()?)?;
     let seeds = Seeds::new("evaluation", context.config.training.seed);
+    // Nothing is executed before it is sure that the file can be written.
+    let details = arguments.details.as_deref().map(Details::create).transpose()?;
     let show = Show::new(context.output);
     let evaluation = evaluate(&rollouts, &seeds, &tasks, &arms, arguments.runs, &|progress| {
         show.take(progress);

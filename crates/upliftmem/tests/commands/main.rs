@@ -7,6 +7,8 @@ mod support;
 mod failures;
 mod stories;
 
+use std::path::Path;
+
 use support::{WORLD, fails, succeeds, upliftmem, with_world};
 
 fn json(text: &str) -> serde_json::Value {
@@ -127,7 +129,8 @@ fn a_run_trains_explains_itself_and_is_compared() {
         &arguments(&["probe", "--run", "--strategy", "evsi,random"]),
     );
     assert!(error.contains("--strategy"), "{error}");
-    let table = succeeds(place, &arguments(&["eval", "--limit", "15", "--runs", "2"]));
+    let evaluate = ["eval", "--limit", "15", "--runs", "2"];
+    let table = succeeds(place, &arguments(&evaluate));
     for method in ["none", "random", "bm25", "dense", "per-memory", "uplift"] {
         assert!(table.lines().any(|line| line.starts_with(method)), "{table}");
     }
@@ -135,6 +138,7 @@ fn a_run_trains_explains_itself_and_is_compared() {
         table.lines().take(9).all(|line| line.chars().count() <= 80),
         "{table}"
     );
+    details_agree_with_the_table(place, &arguments(&evaluate));
     let report = succeeds(place, &["report", "--figures", "figures"]);
     assert!(report.contains("retrievals against no memory"), "{report}");
     for name in ["uplift", "calibration", "coverage", "ledger", "learning"] {
@@ -146,6 +150,48 @@ fn a_run_trains_explains_itself_and_is_compared() {
         batches.lines().count(),
         4,
         "two of the run, two that were bought by hand"
+    );
+}
+
+/// A line for each task and method; their means are what the comparison says.
+fn details_agree_with_the_table(place: &Path, evaluate: &[&str]) {
+    let with = |extra: &[&'static str]| [evaluate, extra].concat();
+    let evaluation = json(&succeeds(place, &with(&["--json", "--details", "details.jsonl"])));
+    let text = std::fs::read_to_string(place.join("details.jsonl")).unwrap();
+    let details: Vec<serde_json::Value> = text.lines().map(json).collect();
+    let arms = evaluation["arms"].as_array().unwrap();
+    assert_eq!(details.len(), 15 * arms.len());
+    let alone: Vec<&str> = details
+        .iter()
+        .filter(|detail| detail["method"] == "none" && detail["performance"] == 1.0)
+        .map(|detail| detail["task"].as_str().unwrap())
+        .collect();
+    assert_eq!(evaluation["solved_alone"], alone.len());
+    for arm in arms {
+        let of: Vec<_> = details
+            .iter()
+            .filter(|detail| detail["method"] == arm["name"])
+            .collect();
+        let utility: f64 = of.iter().map(|detail| detail["utility"].as_f64().unwrap()).sum();
+        assert!(
+            (utility / 15.0 - arm["utility"].as_f64().unwrap()).abs() < 1e-9,
+            "{arm}"
+        );
+        let left = of
+            .iter()
+            .filter(|detail| alone.contains(&detail["task"].as_str().unwrap()))
+            .filter(|detail| detail["memories"].as_array().unwrap().is_empty())
+            .count();
+        let share = left as f64 / alone.len() as f64;
+        assert!(
+            (arm["left_alone"].as_f64().unwrap() - share).abs() < 1e-9,
+            "{arm}"
+        );
+    }
+    let error = fails(place, 1, &with(&["--details", "nowhere/details.jsonl"]));
+    assert!(
+        error.contains("nowhere/details.jsonl can not be written"),
+        "{error}"
     );
 }
 
