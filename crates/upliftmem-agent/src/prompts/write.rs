@@ -104,8 +104,8 @@ pub struct Episode<'a> {
     pub trajectory: &'a [TrajectoryStep],
     /// How it went.
     pub outcome: Outcome,
-    /// Most steps that an episode may have.
-    pub steps_max: usize,
+    /// Most steps that an episode may have, where there is such a cap.
+    pub steps_max: Option<usize>,
     /// Memories of similar tasks.
     pub references: &'a [String],
 }
@@ -247,7 +247,14 @@ pub fn revision(
         ("success", Some(if success { "yes" } else { "no" }.to_owned())),
         ("total_reward", Some(number(episode.outcome.performance))),
         ("total_steps", Some(episode.trajectory.len().to_string())),
-        ("max_steps", Some(episode.steps_max.to_string())),
+        (
+            "max_steps",
+            Some(
+                episode
+                    .steps_max
+                    .map_or_else(String::new, |most| most.to_string()),
+            ),
+        ),
         ("current_utility", Some(number(memory.utility))),
         ("baseline_utility", Some(number(memory.baseline))),
         ("current_uplift", Some(number(memory.utility - memory.baseline))),
@@ -266,7 +273,13 @@ pub fn revision(
         (Domain::Code, false) => (W5_CODE_FAILURE, Contract::CodeFailure),
         (Domain::Generic, _) => (W5_GENERIC, Contract::Short),
     };
-    let user = format!("{}\n\n{}", W5_USER.fill(&fields), end.fill(&[]));
+    let mut wrapper = W5_USER.fill(&fields);
+    if episode.steps_max.is_none() {
+        // Nothing that is quoted can hold this line: quotations stand off the margin.
+        let steps = format!("\n- Steps: {}", episode.trajectory.len());
+        wrapper = wrapper.replacen(&format!("{steps}/\n"), &format!("{steps}\n"), 1);
+    }
+    let user = format!("{wrapper}\n\n{}", end.fill(&[]));
     (vec![ChatMessage::user(user)], contract)
 }
 
