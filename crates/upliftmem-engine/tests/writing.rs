@@ -268,11 +268,14 @@ async fn what_came_to_nothing_is_counted_too() {
     }
 }
 
+/// A task with what a writer was shown about it.
+type Shown = (String, Vec<String>, Option<usize>);
+
 /// Says of a task what it is told to; has nothing to add later. Remembers what it was shown.
 #[derive(Default)]
 struct Scribe {
     says: Vec<(&'static str, &'static str)>,
-    shown: Mutex<Vec<(String, Vec<String>, Option<usize>)>>,
+    shown: Mutex<Vec<Shown>>,
     at_work: AtomicU64,
     most: AtomicU64,
 }
