@@ -311,18 +311,18 @@ impl Writer for Scribe {
     }
 }
 
-/// A run in which a scribe writes about these tasks.
-async fn scribbled(
+/// A trainer whose scribe writes about these tasks.
+fn with_scribe(
+    store: &Arc<dyn Store>,
+    executed: &Arc<AtomicU64>,
+    stops_after: u64,
     says: &[(&'static str, &'static str)],
-    change: impl FnOnce(&mut Trainer),
-) -> (Arc<dyn Store>, Trained, Arc<Scribe>) {
-    let store = open(SqlitePlace::Memory).await;
-    fill(&store).await;
+) -> (Trainer, Arc<Scribe>) {
     let scribe = Arc::new(Scribe {
         says: says.to_vec(),
         ..Scribe::default()
     });
-    let mut trainer = apprentice(&store, &(Arc::default(), Arc::default()), 0);
+    let mut trainer = apprentice(store, &(Arc::clone(executed), Arc::default()), stops_after);
     trainer.stream = (0..)
         .zip(says)
         .map(|(number, (context, _))| {
@@ -335,6 +335,17 @@ async fn scribbled(
         writer: Arc::clone(&scribe) as Arc<dyn Writer>,
         settings: WritingSettings::default(),
     });
+    (trainer, scribe)
+}
+
+/// A whole run of it.
+async fn scribbled(
+    says: &[(&'static str, &'static str)],
+    change: impl FnOnce(&mut Trainer),
+) -> (Arc<dyn Store>, Trained, Arc<Scribe>) {
+    let store = open(SqlitePlace::Memory).await;
+    fill(&store).await;
+    let (mut trainer, scribe) = with_scribe(&store, &Arc::default(), 0, says);
     change(&mut trainer);
     let trained = trainer.train(&|_| {}).await.unwrap();
     (store, trained, scribe)
@@ -386,6 +397,26 @@ async fn what_did_not_help_elsewhere_may_help_here() {
         assert_eq!(active(&memories), [text], "in batches of {batch}");
         let ledger = store.ledger(&scope()).await.unwrap();
         assert_eq!(ledger.line(Purpose::Validation).executions, 2);
+    }
+}
+
+#[tokio::test]
+async fn a_run_that_was_stopped_tries_the_same_text_again_and_executes_nothing_twice() {
+    let text = "This is how to help with beta now.";
+    let says = [("A call about alpha", text), ("A call about beta", text)];
+    let (whole, trained, _) = scribbled(&says, |_| {}).await;
+    let all = whole.ledger(&scope()).await.unwrap().training().executions;
+    for stop in 1..all {
+        let store = open(SqlitePlace::Memory).await;
+        fill(&store).await;
+        let executed = Arc::new(AtomicU64::new(0));
+        let (stopped, _) = with_scribe(&store, &executed, stop, &says);
+        assert!(stopped.train(&|_| {}).await.is_err(), "not stopped after {stop}");
+        let (resumed, _) = with_scribe(&store, &executed, 0, &says);
+        let again = resumed.train(&|_| {}).await.unwrap();
+        assert_eq!(again.state.labels, trained.state.labels, "stopped after {stop}");
+        assert_eq!(executed.load(Ordering::SeqCst), all, "stopped after {stop}");
+        assert_eq!(active(&written(&store).await), [text], "stopped after {stop}");
     }
 }
 

@@ -228,7 +228,9 @@ fn field(text: &str, keys: &[&str], key: &str) -> Option<String> {
         let rest: Vec<&str> = std::iter::once(first)
             .chain(below.map(|line| line.trim_end()))
             .collect();
-        rest.join("\n").trim_matches(['*', ' ', '`', '\n']).to_owned()
+        let value = rest.join("\n");
+        let value = value.trim().trim_end_matches("```").trim_end();
+        quoted_by(value, '`').unwrap_or(value).to_owned()
     });
     values.find(|value| !value.is_empty())
 }
@@ -237,8 +239,12 @@ fn field(text: &str, keys: &[&str], key: &str) -> Option<String> {
 fn behind<'a>(line: &'a str, key: &str) -> Option<&'a str> {
     let line = line.trim_start_matches(['*', ' ', '-']);
     let head = line.get(..key.len())?;
-    head.eq_ignore_ascii_case(key)
-        .then(|| line[key.len()..].trim_matches(['*', ' ']))
+    head.eq_ignore_ascii_case(key).then(|| {
+        line[key.len()..]
+            .trim_start_matches("**")
+            .trim_end_matches("**")
+            .trim()
+    })
 }
 
 /// A part of a rule: one paragraph, on one line.
@@ -478,6 +484,8 @@ mod tests {
             "strptime in a loop,\n  then sort\n[x for x in rows]\n\nand return",
         );
         repaired(Contract::CodeSuccess, &long, &long);
+        let marked = record.replace("strptime in a loop", "`strptime` with *args, then `sort`");
+        repaired(Contract::CodeSuccess, &marked, &marked);
         let idiom = format!("{record}\nVerified idiom: ");
         repaired(
             Contract::CodeSuccess,
