@@ -60,6 +60,11 @@ pub trait Executor: Send + Sync {
     /// task and name.
     fn name(&self) -> &str;
 
+    /// Most steps that an execution may have, where there is such a cap.
+    fn steps_max(&self) -> Option<usize> {
+        None
+    }
+
     /// Runs one task with one set. Many may run at once.
     async fn execute(&self, request: &ExecutionRequest) -> Result<Execution, ExecutorError>;
 }

@@ -263,6 +263,10 @@ impl Executor for ActExecutor {
         &self.name
     }
 
+    fn steps_max(&self) -> Option<usize> {
+        Some(self.settings.steps_max)
+    }
+
     async fn execute(&self, request: &ExecutionRequest) -> Result<Execution, ExecutorError> {
         let _place = self.places.acquire().await.ok();
         self.episode(request).await

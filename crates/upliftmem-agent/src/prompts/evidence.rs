@@ -19,7 +19,7 @@ pub(super) fn field(record: &str, name: &str) -> Option<String> {
 }
 
 /// `[TASK]`, `[EXECUTION TRAJECTORY]`: capitals in brackets alone on a line.
-fn is_section(line: &str) -> bool {
+pub(crate) fn is_section(line: &str) -> bool {
     let inside = line
         .trim()
         .strip_prefix('[')

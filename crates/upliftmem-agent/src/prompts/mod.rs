@@ -14,8 +14,10 @@ mod write;
 
 pub use act::{ActStyle, Scene, TakenStep};
 pub use code::{ImplementationNote, code_messages};
+pub(crate) use evidence::is_section;
 pub use evidence::without_literals;
 pub use fence::{InjectedMemories, MemoryBudget, plain};
+pub(crate) use fence::{bounded, indented, quoted, shown_chars};
 pub use public::{PublicTask, PublicTurn};
 pub use question::{Judged, judge_messages, question_messages, reply_messages};
 pub use template::{Field, Template};

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use upliftmem_core::TrajectoryStep;
 
-use super::{PublicTask, fence::plain, template::Template};
+use super::{PublicTask, fence::quoted, template::Template};
 use crate::{
     chat::ChatMessage,
     writer::{Diagnosis, transcript},
@@ -34,6 +34,14 @@ const W5_GENERIC: Template = Template(include_str!("../../prompts/w5_contract_ge
 
 /// Characters of a trajectory that a writer reads.
 const TRAJECTORY_CHARS: usize = 6_000;
+/// Characters of a task.
+const TASK_CHARS: usize = 6_000;
+/// Characters of the name of a kind of task.
+const KIND_CHARS: usize = 100;
+/// Characters of a memory of another task.
+const REFERENCE_CHARS: usize = 1_200;
+/// Characters of the memory that is revised.
+const MEMORY_CHARS: usize = 4_000;
 
 /// What kind of memory is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -96,8 +104,8 @@ pub struct Episode<'a> {
     pub trajectory: &'a [TrajectoryStep],
     /// How it went.
     pub outcome: Outcome,
-    /// Most steps that an episode may have.
-    pub steps_max: usize,
+    /// Most steps that an episode may have, where there is such a cap.
+    pub steps_max: Option<usize>,
     /// Memories of similar tasks.
     pub references: &'a [String],
 }
@@ -119,29 +127,34 @@ pub struct ValidatedMemory<'a> {
 pub fn construction(domain: Domain, episode: Episode<'_>) -> (Vec<ChatMessage>, Contract) {
     let trajectory = transcript(episode.trajectory, TRAJECTORY_CHARS);
     let diagnosis = Diagnosis::of(episode.trajectory, episode.outcome.success);
-    let task = episode.task.context();
+    // Behind words of ours, and on lines of its own.
+    let (task, task_lines) = (task(episode, false), task(episode, true));
+    let (task, task_lines) = (task.as_str(), task_lines.as_str());
+    let kind = episode.task.kind().map(|kind| quoted(kind, KIND_CHARS, false));
     let references = references(episode.references);
+    let reference = (episode.references.first())
+        .map_or_else(|| "none".to_owned(), |text| quoted(text, REFERENCE_CHARS, true));
     let reward = number(episode.outcome.performance);
     let signals = diagnosis.rendered();
     let (system, user, contract) = match (domain, episode.outcome.success) {
         (Domain::Alfworld, true) => {
-            let fields = [("query", Some(task)), ("trajectory", Some(trajectory.as_str()))];
+            let fields = [
+                ("query", Some(task_lines)),
+                ("trajectory", Some(trajectory.as_str())),
+            ];
             (W1_SYSTEM, W1_USER.fill(&fields), Contract::Workflow)
         }
         (Domain::Alfworld, false) => {
             let fields = [
                 ("task", Some(task)),
-                ("task_type", Some(episode.task.kind().unwrap_or("unknown"))),
+                ("task_type", Some(kind.as_deref().unwrap_or("unknown"))),
                 ("trajectory", Some(trajectory.as_str())),
                 ("failure_category", Some(diagnosis.category())),
                 ("repetition_rate", Some(&*number(diagnosis.repetition_rate))),
                 ("action_mismatch", Some(&*number(diagnosis.mismatch_rate))),
                 ("target_confusion", Some(diagnosis.confusion())),
                 ("last_action", Some(diagnosis.last_action.as_str())),
-                (
-                    "reference_memory",
-                    Some(episode.references.first().map_or("none", String::as_str)),
-                ),
+                ("reference_memory", Some(reference.as_str())),
             ]
             .map(|(name, value)| (name, value.map(str::to_owned)));
             let fields: Vec<_> = fields
@@ -170,13 +183,16 @@ pub fn construction(domain: Domain, episode: Episode<'_>) -> (Vec<ChatMessage>, 
             (W3_SYSTEM, W3_FAILURE.fill(&fields), Contract::Rule)
         }
         (Domain::Code, true) => {
-            let fields = [("task", Some(task)), ("trajectory", Some(trajectory.as_str()))];
+            let fields = [
+                ("task", Some(task_lines)),
+                ("trajectory", Some(trajectory.as_str())),
+            ];
             let user = format!("{}\n{}", W4_SUCCESS.fill(&fields), W4_SUCCESS_CONTRACT.fill(&[]));
             (W4_SYSTEM, user, Contract::CodeSuccess)
         }
         (Domain::Code, false) => {
             let fields = [
-                ("task", Some(task)),
+                ("task", Some(task_lines)),
                 ("trajectory", Some(trajectory.as_str())),
                 ("diagnosis", Some(signals.as_str())),
                 ("references_or_empty", Some(references.as_str())),
@@ -185,12 +201,15 @@ pub fn construction(domain: Domain, episode: Episode<'_>) -> (Vec<ChatMessage>, 
             (W4_SYSTEM, user, Contract::CodeFailure)
         }
         (Domain::Generic, true) => {
-            let fields = [("task", Some(task)), ("trajectory", Some(trajectory.as_str()))];
+            let fields = [
+                ("task", Some(task_lines)),
+                ("trajectory", Some(trajectory.as_str())),
+            ];
             (GENERIC_SYSTEM, GENERIC_SUCCESS.fill(&fields), Contract::Short)
         }
         (Domain::Generic, false) => {
             let fields = [
-                ("task", Some(task)),
+                ("task", Some(task_lines)),
                 ("trajectory", Some(trajectory.as_str())),
                 ("diagnosis", Some(signals.as_str())),
                 ("references_or_empty", Some(references.as_str())),
@@ -214,18 +233,28 @@ pub fn revision(
     let trajectory = transcript(episode.trajectory, TRAJECTORY_CHARS);
     let diagnosis = Diagnosis::of(episode.trajectory, success).rendered();
     let references = references(episode.references);
-    let kind = episode.task.kind().map(|kind| format!("Task type: {kind}"));
-    let current = plain(memory.text);
+    let kind = episode
+        .task
+        .kind()
+        .map(|kind| format!("Task type: {}", quoted(kind, KIND_CHARS, false)));
+    let current = quoted(memory.text, MEMORY_CHARS, true);
     let fields = [
         ("env_name", Some(domain.title().to_owned())),
-        ("task_description", Some(episode.task.context().to_owned())),
+        ("task_description", Some(task(episode, false))),
         ("optional_metadata", kind),
         ("current_memory", Some(current)),
         ("trajectory_text", Some(trajectory)),
         ("success", Some(if success { "yes" } else { "no" }.to_owned())),
         ("total_reward", Some(number(episode.outcome.performance))),
         ("total_steps", Some(episode.trajectory.len().to_string())),
-        ("max_steps", Some(episode.steps_max.to_string())),
+        (
+            "max_steps",
+            Some(
+                episode
+                    .steps_max
+                    .map_or_else(String::new, |most| most.to_string()),
+            ),
+        ),
         ("current_utility", Some(number(memory.utility))),
         ("baseline_utility", Some(number(memory.baseline))),
         ("current_uplift", Some(number(memory.utility - memory.baseline))),
@@ -244,8 +273,18 @@ pub fn revision(
         (Domain::Code, false) => (W5_CODE_FAILURE, Contract::CodeFailure),
         (Domain::Generic, _) => (W5_GENERIC, Contract::Short),
     };
-    let user = format!("{}\n\n{}", W5_USER.fill(&fields), end.fill(&[]));
+    let mut wrapper = W5_USER.fill(&fields);
+    if episode.steps_max.is_none() {
+        // Nothing that is quoted can hold this line: quotations stand off the margin.
+        let steps = format!("\n- Steps: {}", episode.trajectory.len());
+        wrapper = wrapper.replacen(&format!("{steps}/\n"), &format!("{steps}\n"), 1);
+    }
+    let user = format!("{wrapper}\n\n{}", end.fill(&[]));
     (vec![ChatMessage::user(user)], contract)
+}
+
+fn task(episode: Episode<'_>, first_too: bool) -> String {
+    quoted(episode.task.context(), TASK_CHARS, first_too)
 }
 
 fn references(memories: &[String]) -> String {
@@ -254,7 +293,7 @@ fn references(memories: &[String]) -> String {
     }
     let lines: Vec<String> = memories
         .iter()
-        .map(|text| format!("- {}", plain(text).replace('\n', "\n  ")))
+        .map(|text| format!("- {}", quoted(text, REFERENCE_CHARS, false)))
         .collect();
     lines.join("\n")
 }

@@ -40,6 +40,8 @@ pub enum WriterError {
         problem: String,
         /// What was said instead, shortened.
         said: String,
+        /// What saying it took.
+        usage: Usage,
     },
     /// The model gave no answer.
     #[error(transparent)]
@@ -96,9 +98,11 @@ impl LlmWriter {
             },
         };
         let reply = self.model.chat(&request).await?;
-        let text = read_memory(contract, &reply.text).map_err(|problem| WriterError::Malformed {
+        let read = read_memory(contract, &reply.text, reply.finish);
+        let text = read.map_err(|problem| WriterError::Malformed {
             problem,
             said: crate::text::excerpt(reply.text.as_bytes()),
+            usage: reply.usage,
         })?;
         Ok(Draft {
             text,

@@ -13,6 +13,8 @@ type Says = Box<dyn Fn(&ChatRequest) -> Result<String, ChatError> + Send + Sync>
 
 pub(crate) struct Scripted {
     says: Says,
+    /// Why its answers end.
+    pub(crate) finish: Finish,
     pub(crate) asked: Mutex<Vec<ChatRequest>>,
 }
 
@@ -22,6 +24,7 @@ impl Scripted {
     ) -> Self {
         Self {
             says: Box::new(says),
+            finish: Finish::Stop,
             asked: Mutex::default(),
         }
     }
@@ -58,7 +61,7 @@ impl ChatModel for Scripted {
         self.asked.lock().unwrap().push(request.clone());
         Ok(ChatReply {
             text: (self.says)(request)?,
-            finish: Finish::Stop,
+            finish: self.finish,
             usage: Usage {
                 prompt_tokens: 10,
                 completion_tokens: 2,

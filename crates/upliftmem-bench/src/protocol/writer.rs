@@ -29,6 +29,7 @@ impl LessonWriter {
         let nothing = |problem: String| WriterError::Malformed {
             problem,
             said: String::new(),
+            usage: Usage::default(),
         };
         let performance = Performance::new(episode.outcome.performance);
         let cost = Cost::new(episode.trajectory.len() as f64);
@@ -54,6 +55,7 @@ impl LessonWriter {
         let lesson = found.ok_or_else(|| WriterError::Malformed {
             problem: "the episode says nothing more".into(),
             said: String::new(),
+            usage: Usage::default(),
         })?;
         Ok(Draft {
             text: lesson.text,

@@ -170,6 +170,10 @@ impl Executor for RememberingExecutor {
         self.inner.name()
     }
 
+    fn steps_max(&self) -> Option<usize> {
+        self.inner.steps_max()
+    }
+
     async fn execute(&self, request: &ExecutionRequest) -> Result<Execution, ExecutorError> {
         let asked = self.asked(request);
         if let Some((execution, met)) = self.state().known.get_mut(&asked) {

@@ -274,6 +274,10 @@ impl Executor for ScriptedExecutor {
         &self.name
     }
 
+    fn steps_max(&self) -> Option<usize> {
+        Some(self.role.actions_max)
+    }
+
     async fn execute(&self, request: &ExecutionRequest) -> Result<Execution, ExecutorError> {
         let agent = (self.role.scripted)(request);
         let Some(places) = &self.places else {

@@ -8,11 +8,13 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use tokio::task::JoinSet;
 use upliftmem_agent::{
-    Writer, WriterError,
-    chat::ChatError,
+    Draft, Writer, WriterError,
+    chat::{ChatError, Usage},
     is_near_duplicate,
     prompts::{Episode, Outcome as EpisodeOutcome, PublicTask, ValidatedMemory},
+    transcript,
 };
 use upliftmem_core::{
     MemoryId, MemorySet, Observation, Outcome, Purpose, Reference, Revision, RevisionRule, RevisionStep,
@@ -31,6 +33,10 @@ use crate::{
 const REASON: &str = "written and not admitted";
 /// Memories that a draft is compared with, the most similar ones.
 const COMPARED: usize = 8;
+/// Of these, so many are shown to the writer.
+const RELATED: usize = 3;
+/// Characters of an episode of another task that the writer is shown.
+const RELATED_CHARS: usize = 700;
 
 /// How memories are written.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -88,6 +94,8 @@ struct Attempt {
     reference: Reference,
     /// Texts that were injected into the episode: none of them is written again.
     injected: Vec<String>,
+    /// What is known of similar tasks.
+    related: Vec<String>,
     /// The episode that the next version is written from.
     trajectory: Vec<TrajectoryStep>,
     outcome: EpisodeOutcome,
@@ -143,13 +151,7 @@ impl Running<'_> {
         }
         let mut ended = Vec::new();
         while !open.is_empty() {
-            let mut drafted = Vec::new();
-            for attempt in open {
-                match self.draft(&writing, attempt).await? {
-                    Ok(attempt) => drafted.push(attempt),
-                    Err(over) => ended.push(over),
-                }
-            }
+            let drafted = self.drafts(&writing, open, &mut ended).await?;
             open = self.validate(drafted, &mut ended).await?;
         }
         self.concluded(step, ended)
@@ -170,11 +172,13 @@ impl Running<'_> {
             return Ok(None);
         }
         let injected = trainer.texts.memories(episode.set.members()).await?;
+        let related = self.related(&episode.task).await?;
         Ok(Some(Attempt {
             count: episode.count,
             task: episode.task,
             reference,
             injected: injected.iter().map(|memory| memory.text.clone()).collect(),
+            related,
             outcome: self.outcome(&stored.report.outcome),
             trajectory: stored.report.trajectory,
             revision: Revision::new(rule),
@@ -191,34 +195,134 @@ impl Running<'_> {
         }
     }
 
-    /// Gets the next version of an attempt: the stored one, or a new one.
-    async fn draft(&self, writing: &Writing, mut attempt: Attempt) -> Result<Result<Attempt, Ended>> {
-        let version = attempt.versions.len();
-        let id = self.seeds.memory(attempt.count, version as u64);
+    /// What is known of similar tasks: memories, those of tasks of the same type first, and how a task of the same type was
+    /// done.
+    async fn related(&self, task: &Task) -> Result<Vec<String>> {
         let trainer = self.trainer;
-        if let Some(stored) = trainer.store.memories(&trainer.scope, &[id]).await?.pop() {
-            attempt.versions.push(Version {
-                id,
-                text: stored.memory.text,
-                seen: None,
-            });
-            return Ok(Ok(attempt));
+        let kind = PublicTask::of(task).kind().map(str::to_owned);
+        let of_kind = |other: &Task| kind.is_some() && PublicTask::of(other).kind() == kind.as_deref();
+        let mut settings = trainer.settings.retrieval.clone();
+        settings.candidates = COMPARED;
+        let mut related = Vec::new();
+        if let Some(known) = trainer.texts.tasks(std::slice::from_ref(task)).await?.pop() {
+            let offer = trainer.texts.recall(&known, &settings).await?;
+            let ids: Vec<MemoryId> = offer.ranked.iter().map(|memory| memory.id).collect();
+            let stored = trainer.store.memories(&trainer.scope, &ids).await?;
+            let same_kind = |id: MemoryId| {
+                let found = stored.iter().find(|memory| memory.memory.id == id);
+                let source = found.and_then(|memory| memory.memory.source_task);
+                source
+                    .and_then(|source| self.tasks.get(&source))
+                    .is_some_and(of_kind)
+            };
+            let mut ranked = offer.ranked;
+            ranked.sort_by_key(|memory| !same_kind(memory.id));
+            related.extend(ranked.iter().take(RELATED).map(|memory| memory.text.clone()));
         }
-        let proposed = self.propose(writing, &attempt).await;
+        // The best one is the one that may have succeeded.
+        let best = self
+            .state
+            .references
+            .values()
+            .filter(|reference| reference.task != task.id)
+            .filter_map(|reference| Some((reference, self.tasks.get(&reference.task)?)))
+            .filter(|(_, other)| of_kind(other))
+            .max_by(|(left, _), (right, _)| left.utility.get().total_cmp(&right.utility.get()));
+        if let Some((reference, other)) = best
+            && let Some(stored) = trainer.store.report(&trainer.scope, reference.id.into()).await?
+            && self.outcome(&stored.report.outcome).success
+            && !stored.report.trajectory.is_empty()
+        {
+            let shown = transcript(&stored.report.trajectory, RELATED_CHARS);
+            related.push(format!(
+                "A task of the same type, done without memories: {}\n{shown}",
+                excerpt(&other.context)
+            ));
+        }
+        Ok(related)
+    }
+
+    /// Gets the next version of every attempt, the stored one or a new one, in order.
+    async fn drafts(
+        &self,
+        writing: &Writing,
+        open: Vec<Attempt>,
+        ended: &mut Vec<Ended>,
+    ) -> Result<Vec<Attempt>> {
+        let trainer = self.trainer;
+        let (mut waiting, mut asked) = (Vec::new(), Vec::new());
+        for mut attempt in open {
+            let id = self.version_id(&attempt);
+            let stored = trainer.store.memories(&trainer.scope, &[id]).await?.pop();
+            let is_stored = stored.is_some();
+            if let Some(stored) = stored {
+                attempt.versions.push(Version {
+                    id,
+                    text: stored.memory.text,
+                    seen: None,
+                });
+            } else {
+                asked.push(self.asked(writing, &attempt));
+            }
+            waiting.push((attempt, is_stored));
+        }
+        let at_once = trainer.settings.execution.concurrency;
+        let mut proposed = proposals(asked, at_once).await?.into_iter();
+        let (mut drafted, mut unavailable) = (Vec::new(), None);
+        for (attempt, is_stored) in waiting {
+            if is_stored {
+                drafted.push(attempt);
+                continue;
+            }
+            let proposed = proposed
+                .next()
+                .ok_or_else(|| Error::Internal("a proposal is missing".into()))?;
+            match proposed {
+                // What others brought back at the same time is kept before the bad news is told.
+                Err(WriterError::Chat(ChatError::Unavailable(problem))) => unavailable = Some(problem),
+                proposed => match self.keep(writing, attempt, proposed).await? {
+                    Ok(attempt) => drafted.push(attempt),
+                    Err(over) => ended.push(over),
+                },
+            }
+        }
+        match unavailable {
+            None => Ok(drafted),
+            Some(problem) => Err(Error::Executor {
+                executor: writing.writer.name().to_owned(),
+                problem,
+            }),
+        }
+    }
+
+    /// The name of the next version of an attempt.
+    fn version_id(&self, attempt: &Attempt) -> MemoryId {
+        self.seeds.memory(attempt.count, attempt.versions.len() as u64)
+    }
+
+    /// Stores a draft as the next version of its attempt, unless it is none.
+    async fn keep(
+        &self,
+        writing: &Writing,
+        mut attempt: Attempt,
+        proposed: Result<Draft, WriterError>,
+    ) -> Result<Result<Attempt, Ended>> {
+        let trainer = self.trainer;
+        let usage = match &proposed {
+            Ok(draft) => draft.usage,
+            // It was paid for all the same.
+            Err(WriterError::Malformed { usage, .. }) => *usage,
+            Err(WriterError::Chat(_)) => Usage::default(),
+        };
+        attempt.tokens += usage.prompt_tokens + usage.completion_tokens;
         let draft = match proposed {
             Ok(draft) => draft,
-            Err(WriterError::Chat(ChatError::Unavailable(problem))) => {
-                return Err(Error::Executor {
-                    executor: writing.writer.name().to_owned(),
-                    problem,
-                });
-            }
             Err(error) => return Ok(Err(Ended::with_best(attempt, error.to_string()))),
         };
-        attempt.tokens += draft.usage.prompt_tokens + draft.usage.completion_tokens;
         if let Some(other) = self.repeats(&attempt, &draft.text).await? {
             return Ok(Err(Ended::with_best(attempt, other)));
         }
+        let (version, id) = (attempt.versions.len(), self.version_id(&attempt));
         let mut provenance = serde_json::Map::new();
         provenance.insert("writer".into(), json!(writing.writer.name()));
         provenance.insert("run".into(), json!(trainer.run));
@@ -239,14 +343,16 @@ impl Running<'_> {
             .store
             .add_memories(&trainer.scope, Timestamp::now(), batch)
             .await?;
-        let refused = stored.into_iter().find_map(|item| match item.status {
-            ItemStatus::Duplicate { of } => Some(format!("memory {of} has the same text")),
-            ItemStatus::Failed { reason } => Some(reason),
-            ItemStatus::Stored | ItemStatus::Quarantined { .. } => None,
-        });
-        if let Some(refused) = refused {
-            return Ok(Err(Ended::with_best(attempt, refused)));
-        }
+        let id = match stored.into_iter().next().map(|item| item.status) {
+            // The same text did not help elsewhere; here it may.
+            Some(ItemStatus::Duplicate { of }) if self.may_be_tried_again(&attempt, of).await? => of,
+            Some(ItemStatus::Duplicate { of }) => {
+                let why = format!("memory {of} has the same text");
+                return Ok(Err(Ended::with_best(attempt, why)));
+            }
+            Some(ItemStatus::Failed { reason }) => return Ok(Err(Ended::with_best(attempt, reason))),
+            Some(ItemStatus::Stored | ItemStatus::Quarantined { .. }) | None => id,
+        };
         attempt.versions.push(Version {
             id,
             text: draft.text,
@@ -255,35 +361,33 @@ impl Running<'_> {
         Ok(Ok(attempt))
     }
 
-    async fn propose(
-        &self,
-        writing: &Writing,
-        attempt: &Attempt,
-    ) -> Result<upliftmem_agent::Draft, WriterError> {
-        let task = PublicTask::of(&attempt.task);
-        let episode = Episode {
-            task: &task,
-            trajectory: &attempt.trajectory,
+    /// Whether a memory is out of recall only because it was not admitted, and no version of this attempt.
+    async fn may_be_tried_again(&self, attempt: &Attempt, id: MemoryId) -> Result<bool> {
+        let trainer = self.trainer;
+        let stored = trainer.store.memories(&trainer.scope, &[id]).await?.pop();
+        let is_put_aside = stored.is_some_and(|memory| {
+            memory.status == MemoryStatus::Quarantined && memory.quarantine_reason.as_deref() == Some(REASON)
+        });
+        Ok(is_put_aside && attempt.versions.iter().all(|version| version.id != id))
+    }
+
+    /// What the writer is asked for next.
+    fn asked(&self, writing: &Writing, attempt: &Attempt) -> Asked {
+        let current = attempt.versions.last().map(|latest| Current {
+            text: latest.text.clone(),
+            utility: latest.seen.as_ref().map_or(0.0, |(_, _, utility)| *utility),
+            baseline: attempt.reference.utility.get(),
+            accept_above: writing.settings.accept_above,
+        });
+        Asked {
+            writer: Arc::clone(&writing.writer),
+            task: PublicTask::of(&attempt.task),
+            trajectory: attempt.trajectory.clone(),
             outcome: attempt.outcome,
-            steps_max: self.trainer.settings.utility.cost_max as usize,
-            references: &[],
-        };
-        let seed = self
-            .seeds
-            .memory(attempt.count, attempt.versions.len() as u64)
-            .as_u128() as u64;
-        match attempt.versions.last() {
-            None => writing.writer.write(episode, seed).await,
-            Some(latest) => {
-                let utility = latest.seen.as_ref().map_or(0.0, |(_, _, utility)| *utility);
-                let memory = ValidatedMemory {
-                    text: &latest.text,
-                    utility,
-                    baseline: attempt.reference.utility.get(),
-                    accept_above: writing.settings.accept_above,
-                };
-                writing.writer.revise(episode, memory, seed).await
-            }
+            steps_max: self.trainer.rollouts.executor.steps_max(),
+            related: attempt.related.clone(),
+            current,
+            seed: self.version_id(attempt).as_u128() as u64,
         }
     }
 
@@ -372,6 +476,10 @@ impl Running<'_> {
         ended.sort_by_key(|end| end.attempt.count);
         let mut written = Written::default();
         let mut records = Vec::new();
+        let mut texts: Vec<(MemoryId, String)> = Vec::new();
+        for end in &mut ended {
+            end.give_way(&mut texts);
+        }
         for end in &ended {
             let selected = end
                 .selected
@@ -414,7 +522,97 @@ impl Running<'_> {
     }
 }
 
+/// What the writer is asked for: all that it needs, so that many can be asked at once.
+struct Asked {
+    writer: Arc<dyn Writer>,
+    task: PublicTask,
+    trajectory: Vec<TrajectoryStep>,
+    outcome: EpisodeOutcome,
+    steps_max: Option<usize>,
+    related: Vec<String>,
+    /// The version that is to be revised, if there is one.
+    current: Option<Current>,
+    seed: u64,
+}
+
+/// A version that was validated.
+struct Current {
+    text: String,
+    utility: f64,
+    baseline: f64,
+    accept_above: f64,
+}
+
+impl Asked {
+    async fn propose(self) -> Result<Draft, WriterError> {
+        let episode = Episode {
+            task: &self.task,
+            trajectory: &self.trajectory,
+            outcome: self.outcome,
+            steps_max: self.steps_max,
+            references: &self.related,
+        };
+        match &self.current {
+            None => self.writer.write(episode, self.seed).await,
+            Some(current) => {
+                let memory = ValidatedMemory {
+                    text: &current.text,
+                    utility: current.utility,
+                    baseline: current.baseline,
+                    accept_above: current.accept_above,
+                };
+                self.writer.revise(episode, memory, self.seed).await
+            }
+        }
+    }
+}
+
+/// Asks for all of these, so many at once, and gives what came back in the order of the questions.
+async fn proposals(asked: Vec<Asked>, at_once: usize) -> Result<Vec<Result<Draft, WriterError>>> {
+    let mut answers: Vec<Option<Result<Draft, WriterError>>> = asked.iter().map(|_| None).collect();
+    let mut waiting = asked.into_iter().enumerate();
+    let mut running = JoinSet::new();
+    loop {
+        while running.len() < at_once.max(1)
+            && let Some((place, asked)) = waiting.next()
+        {
+            running.spawn(async move { (place, asked.propose().await) });
+        }
+        let Some(ended) = running.join_next().await else {
+            break;
+        };
+        let (place, answer) = ended.map_err(|error| Error::Internal(format!("a writer stopped: {error}")))?;
+        answers[place] = Some(answer);
+    }
+    Ok(answers.into_iter().flatten().collect())
+}
+
+/// The beginning of a task.
+fn excerpt(context: &str) -> String {
+    context.chars().take(200).collect()
+}
+
 impl Ended {
+    /// Of memories of a batch that say the same, only the first is admitted; the others stay labels.
+    fn give_way(&mut self, admitted: &mut Vec<(MemoryId, String)>) {
+        let Some(selected) = self.selected.as_mut().filter(|selected| selected.admitted) else {
+            return;
+        };
+        let Some(version) = self.attempt.versions.get(selected.version) else {
+            return;
+        };
+        let other = admitted
+            .iter()
+            .find(|(_, text)| is_near_duplicate(&version.text, [text.as_str()]));
+        match other {
+            Some((id, _)) => {
+                selected.admitted = false;
+                self.why = format!("memory {id}, which is admitted, says the same");
+            }
+            None => admitted.push((version.id, version.text.clone())),
+        }
+    }
+
     /// The best version so far stands for the memory.
     fn with_best(attempt: Attempt, why: String) -> Self {
         Self {
