@@ -13,6 +13,7 @@ type Says = Box<dyn Fn(&ChatRequest) -> Result<String, ChatError> + Send + Sync>
 
 pub(crate) struct Scripted {
     says: Says,
+    finish: Finish,
     pub(crate) asked: Mutex<Vec<ChatRequest>>,
 }
 
@@ -22,6 +23,7 @@ impl Scripted {
     ) -> Self {
         Self {
             says: Box::new(says),
+            finish: Finish::Stop,
             asked: Mutex::default(),
         }
     }
@@ -35,6 +37,12 @@ impl Scripted {
             *place += 1;
             Ok(lines[(*place - 1).min(lines.len() - 1)].clone())
         })
+    }
+
+    /// Says no more than it may.
+    pub(crate) fn cut(mut self) -> Self {
+        self.finish = Finish::Length;
+        self
     }
 
     /// Everything that it was ever shown.
@@ -58,7 +66,7 @@ impl ChatModel for Scripted {
         self.asked.lock().unwrap().push(request.clone());
         Ok(ChatReply {
             text: (self.says)(request)?,
-            finish: Finish::Stop,
+            finish: self.finish,
             usage: Usage {
                 prompt_tokens: 10,
                 completion_tokens: 2,
