@@ -91,6 +91,8 @@ pub struct AttachedEnvironment {
     requests: SyncSender<Vec<u8>>,
     lines: Receiver<Result<Vec<u8>, String>>,
     timeout: Duration,
+    /// Why it is over, once it is: there may be nobody left who says so again.
+    over: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -162,6 +164,7 @@ impl AttachedEnvironment {
             requests,
             lines,
             timeout: settings.timeout,
+            over: None,
         })
     }
 
@@ -170,6 +173,9 @@ impl AttachedEnvironment {
     }
 
     fn ask(&mut self, request: &Value) -> Result<Turn, EnvironmentError> {
+        if let Some(problem) = &self.over {
+            return Err(self.broken(problem));
+        }
         let mut line = request.to_string();
         line.push('\n');
         match self.requests.try_send(line.into_bytes()) {
@@ -181,7 +187,11 @@ impl AttachedEnvironment {
         }
         let said = match self.lines.recv_timeout(self.timeout) {
             Ok(Ok(said)) => said,
-            Ok(Err(problem)) => return Err(self.broken(&problem)),
+            Ok(Err(problem)) => {
+                let error = self.broken(&problem);
+                self.over = Some(problem);
+                return Err(error);
+            }
             Err(RecvTimeoutError::Timeout) => {
                 let seconds = self.timeout.as_secs_f64();
                 return Err(self.broken(&format!("no answer in {seconds} s")));
