@@ -1,9 +1,9 @@
 //! Requests to a service by POST, with patience: time-outs, repetitions after waits that double, a limit on open requests.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     io,
-    sync::Arc,
+    sync::{Arc, Mutex, PoisonError},
     thread,
     time::{Duration, Instant},
 };
@@ -23,6 +23,8 @@ use crate::{pace::Pace, text::excerpt};
 
 /// Longest time for a connection to come about.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
+/// So many requests in a row that nothing came of, and the service is taken to be at fault and not they.
+const UNANSWERED_MAX: usize = 4;
 /// Query parameters whose names hold one of these are secrets.
 const SECRETS: [&str; 6] = ["key", "token", "secret", "password", "auth", "sig"];
 
@@ -61,6 +63,8 @@ pub(crate) struct Posts {
     post: Arc<Post>,
     places: Arc<Semaphore>,
     pace: Pace,
+    /// Requests that were given up since the last answer.
+    unanswered: Mutex<BTreeSet<u128>>,
 }
 
 /// Everything that one attempt needs.
@@ -140,6 +144,7 @@ impl Posts {
             }),
             places: Arc::new(Semaphore::new(settings.concurrency)),
             pace: Pace::per_minute(settings.requests_per_minute),
+            unanswered: Mutex::default(),
             settings,
         })
     }
@@ -165,9 +170,25 @@ impl Posts {
                 "{problem}; the service at {section}.url is away or limits the rate: run the same command again later, it goes on"
             ))
         };
+        // Whose fault it is shows when others fare the same.
+        let failed = |problem: String| {
+            let mut unanswered = self.unanswered();
+            unanswered.insert(id);
+            let count = unanswered.len();
+            if count < UNANSWERED_MAX {
+                return PostError::Failed(problem);
+            }
+            unanswered.clear();
+            away(format!(
+                "{problem}, the last of {count} requests without one answer"
+            ))
+        };
         let started = Instant::now();
         for attempt in 0.. {
             let answer = self.attempt(Arc::clone(&body)).await;
+            if matches!(answer, Ok(_) | Err(Failure::Final(_))) {
+                self.unanswered().clear();
+            }
             let answer = answer.and_then(|body| {
                 read(&body).map_err(|wrong| match wrong {
                     WrongAnswer::Final(problem) => Failure::Final(problem),
@@ -176,16 +197,14 @@ impl Posts {
             });
             let (problem, asked, given_up): (_, _, &(dyn Fn(String) -> PostError + Sync)) = match answer {
                 Ok(answer) => return Ok(answer),
-                Err(Failure::Late(problem)) if self.settings.repeat_timeouts => {
-                    (problem, None, &PostError::Failed)
-                }
+                Err(Failure::Late(problem)) if self.settings.repeat_timeouts => (problem, None, &failed),
                 Err(Failure::Final(problem)) => return Err(PostError::Failed(problem)),
                 Err(Failure::Late(problem)) => {
                     let problem = format!("{problem}; raise {section}.timeout if it needs longer");
                     return Err(PostError::Failed(problem));
                 }
                 Err(Failure::Owner(problem)) => return Err(unavailable(problem)),
-                Err(Failure::Passing(problem)) => (problem, None, &PostError::Failed),
+                Err(Failure::Passing(problem)) => (problem, None, &failed),
                 Err(Failure::Away { problem, wait }) => (problem, wait, &away),
                 Err(Failure::Nobody(problem)) => (problem, None, &unavailable),
             };
@@ -211,6 +230,10 @@ impl Posts {
             tokio::time::sleep(wait).await;
         }
         unreachable!("the loop has no end but its returns")
+    }
+
+    fn unanswered(&self) -> std::sync::MutexGuard<'_, BTreeSet<u128>> {
+        self.unanswered.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// One attempt, on a thread of its own: the client blocks. The thread keeps the place until it is done, so that a

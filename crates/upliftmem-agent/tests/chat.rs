@@ -252,6 +252,45 @@ async fn a_request_that_the_endpoint_fails_at_is_given_up_alone() {
 }
 
 #[tokio::test]
+async fn an_endpoint_that_fails_at_everything_stops_the_run() {
+    let oops = || answers("500 Internal Server Error", "", "oops");
+    let endpoint = Endpoint::new(vec![oops(), oops(), oops(), says("Mara."), oops()]);
+    let mut settings = endpoint.settings();
+    settings.retries = 0;
+    let model = OpenAiChat::new(settings).unwrap();
+    let mut ended = Vec::new();
+    for seed in 0..8 {
+        let mut asked = question();
+        // The lowest bit is not sent.
+        asked.sampling.seed = 2 * seed;
+        ended.push(match model.chat(&asked).await {
+            Ok(_) => "answered",
+            Err(ChatError::Failed(_)) => "failed",
+            Err(ChatError::Unavailable(problem)) => {
+                assert!(problem.contains("4 requests"), "{problem}");
+                "unavailable"
+            }
+            Err(other) => panic!("{other}"),
+        });
+    }
+    let failed = "failed";
+    assert_eq!(ended[..4], [failed, failed, failed, "answered"]);
+    assert_eq!(ended[4..], [failed, failed, failed, "unavailable"]);
+}
+
+#[tokio::test]
+async fn one_request_that_fails_again_and_again_is_no_sign_of_an_endpoint_that_does() {
+    let endpoint = Endpoint::new(vec![answers("500 Internal Server Error", "", "oops")]);
+    let mut settings = endpoint.settings();
+    settings.retries = 0;
+    let model = OpenAiChat::new(settings).unwrap();
+    for _ in 0..6 {
+        let error = model.chat(&question()).await.unwrap_err();
+        assert!(matches!(error, ChatError::Failed(_)), "{error:?}");
+    }
+}
+
+#[tokio::test]
 async fn a_wrong_key_is_the_owners_business_and_is_not_shown() {
     let endpoint = Endpoint::new(vec![answers("401 Unauthorized", "", "bad key")]);
     let mut settings = endpoint.settings();
