@@ -65,6 +65,12 @@ pub trait Executor: Send + Sync {
         None
     }
 
+    /// What decides how it executes besides its name and the request: prompts, sampling, limits. What is kept of one
+    /// version does not stand for another. Empty if it can not tell.
+    fn version(&self) -> String {
+        String::new()
+    }
+
     /// Runs one task with one set. Many may run at once.
     async fn execute(&self, request: &ExecutionRequest) -> Result<Execution, ExecutorError>;
 }

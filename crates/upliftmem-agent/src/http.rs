@@ -28,7 +28,7 @@ pub struct HttpExecutorSettings {
     pub retries: u32,
     /// The first wait before a repetition, less some chance; each further wait is twice as long.
     pub backoff: Duration,
-    /// The longest wait. A service that asks for more is not waited for.
+    /// The longest wait. A service that asks for more is not waited for: it counts as unavailable.
     pub backoff_max: Duration,
     /// Bytes of an answer that are read before it is refused.
     pub answer_bytes_max: u64,
@@ -81,6 +81,7 @@ impl HttpExecutor {
         let name = settings.name;
         let posts = Posts::new(PostSettings {
             section: "executor",
+            requests_per_minute: 0,
             url: settings.url,
             headers: settings.headers,
             concurrency: settings.concurrency,
@@ -201,5 +202,20 @@ mod tests {
             assert_eq!(executor.wait(id, attempt).as_secs_f64(), wait);
         }
         assert_ne!(executor.wait(id, 1), executor.wait(2, 1));
+    }
+
+    #[test]
+    fn those_who_were_told_the_same_wait_do_not_return_together() {
+        let executor = HttpExecutor::new(HttpExecutorSettings::new("http://localhost/")).unwrap();
+        let asked = Duration::from_secs(20);
+        let waits: Vec<_> = (0..8)
+            .map(|id| executor.posts.wait_as_asked(id, 0, asked))
+            .collect();
+        let (least, most) = (waits.iter().min().unwrap(), waits.iter().max().unwrap());
+        assert!(
+            *least >= asked && *most <= Duration::from_millis(25_500),
+            "{waits:?}"
+        );
+        assert!(*most - *least > Duration::from_secs(1), "{waits:?}");
     }
 }

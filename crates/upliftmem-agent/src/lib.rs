@@ -37,6 +37,7 @@ mod executor;
 mod http;
 mod lines;
 mod llm;
+mod pace;
 mod post;
 pub mod prompts;
 pub mod protocol;

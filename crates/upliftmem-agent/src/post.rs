@@ -1,9 +1,9 @@
 //! Requests to a service by POST, with patience: time-outs, repetitions after waits that double, a limit on open requests.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     io,
-    sync::Arc,
+    sync::{Arc, Mutex, PoisonError},
     thread,
     time::{Duration, Instant},
 };
@@ -19,10 +19,12 @@ use ureq::{
     tls::{Certificate, RootCerts, TlsConfig},
 };
 
-use crate::text::excerpt;
+use crate::{pace::Pace, text::excerpt};
 
 /// Longest time for a connection to come about.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
+/// So many requests in a row that nothing came of, and the service is taken to be at fault and not they.
+const UNANSWERED_MAX: usize = 4;
 /// Query parameters whose names hold one of these are secrets.
 const SECRETS: [&str; 6] = ["key", "token", "secret", "password", "auth", "sig"];
 
@@ -35,6 +37,8 @@ pub(crate) struct PostSettings {
     pub(crate) headers: BTreeMap<String, String>,
     /// How many requests are open at once.
     pub(crate) concurrency: usize,
+    /// How many requests are begun in a minute; 0 is no limit.
+    pub(crate) requests_per_minute: u32,
     /// Longest time for one attempt, the answer included.
     pub(crate) timeout: Duration,
     /// How often a request is posted again after status 429, 5xx or a broken connection.
@@ -58,6 +62,9 @@ pub(crate) struct Posts {
     pub(crate) shown: String,
     post: Arc<Post>,
     places: Arc<Semaphore>,
+    pace: Pace,
+    /// Requests that were given up since the last answer.
+    unanswered: Mutex<BTreeSet<u128>>,
 }
 
 /// Everything that one attempt needs.
@@ -81,7 +88,7 @@ pub(crate) enum WrongAnswer {
 pub(crate) enum PostError {
     /// This request failed.
     Failed(String),
-    /// Every request would: the owner must act.
+    /// Every request would, until the owner has acted or the service is back.
     Unavailable(String),
 }
 
@@ -91,8 +98,10 @@ enum Failure {
     Final(String),
     /// No attempt would, for any request: the owner must act.
     Owner(String),
-    /// Another attempt may do better, after this wait if the service asked for one.
-    Passing { problem: String, wait: Option<Duration> },
+    /// Another attempt may do better.
+    Passing(String),
+    /// The service is there for nobody just now: it limits the rate or is away. It may have said how long to wait.
+    Away { problem: String, wait: Option<Duration> },
     /// The time was up; the service may still be at it.
     Late(String),
     /// There is nobody; perhaps not yet.
@@ -134,6 +143,8 @@ impl Posts {
                 answer_bytes_max: settings.answer_bytes_max,
             }),
             places: Arc::new(Semaphore::new(settings.concurrency)),
+            pace: Pace::per_minute(settings.requests_per_minute),
+            unanswered: Mutex::default(),
             settings,
         })
     }
@@ -147,55 +158,82 @@ impl Posts {
         read: impl Fn(&[u8]) -> Result<T, WrongAnswer>,
     ) -> Result<T, PostError> {
         let body = Arc::new(body);
+        let section = self.settings.section;
         let unavailable = |problem: String| {
-            let section = self.settings.section;
-            PostError::Unavailable(format!("{problem}; check {section}.url and the service"))
+            PostError::Unavailable(format!(
+                "{problem}; check {section}.url, its key and the service, then run the same command again: it goes on"
+            ))
+        };
+        // Not a failure of this request: it would be one of every other request too, and failures are final after a few.
+        let away = |problem: String| {
+            PostError::Unavailable(format!(
+                "{problem}; the service at {section}.url is away or limits the rate: run the same command again later, it goes on"
+            ))
+        };
+        // Whose fault it is shows when others fare the same.
+        let failed = |problem: String| {
+            let mut unanswered = self.unanswered();
+            unanswered.insert(id);
+            let count = unanswered.len();
+            if count < UNANSWERED_MAX {
+                return PostError::Failed(problem);
+            }
+            unanswered.clear();
+            away(format!(
+                "{problem}, the last of {count} requests without one answer"
+            ))
         };
         let started = Instant::now();
         for attempt in 0.. {
             let answer = self.attempt(Arc::clone(&body)).await;
+            if matches!(answer, Ok(_) | Err(Failure::Final(_))) {
+                self.unanswered().clear();
+            }
             let answer = answer.and_then(|body| {
                 read(&body).map_err(|wrong| match wrong {
                     WrongAnswer::Final(problem) => Failure::Final(problem),
-                    WrongAnswer::Passing(problem) => Failure::Passing { problem, wait: None },
+                    WrongAnswer::Passing(problem) => Failure::Passing(problem),
                 })
             });
-            let (problem, wait, nobody) = match answer {
+            let (problem, asked, given_up): (_, _, &(dyn Fn(String) -> PostError + Sync)) = match answer {
                 Ok(answer) => return Ok(answer),
-                Err(Failure::Late(problem)) if self.settings.repeat_timeouts => (problem, None, false),
+                Err(Failure::Late(problem)) if self.settings.repeat_timeouts => (problem, None, &failed),
                 Err(Failure::Final(problem)) => return Err(PostError::Failed(problem)),
                 Err(Failure::Late(problem)) => {
-                    let section = self.settings.section;
                     let problem = format!("{problem}; raise {section}.timeout if it needs longer");
                     return Err(PostError::Failed(problem));
                 }
                 Err(Failure::Owner(problem)) => return Err(unavailable(problem)),
-                Err(Failure::Passing { problem, wait }) => (problem, wait, false),
-                Err(Failure::Nobody(problem)) => (problem, None, true),
+                Err(Failure::Passing(problem)) => (problem, None, &failed),
+                Err(Failure::Away { problem, wait }) => (problem, wait, &away),
+                Err(Failure::Nobody(problem)) => (problem, None, &unavailable),
             };
-            if attempt >= self.settings.retries {
-                let seconds = started.elapsed().as_secs_f64();
-                let tries = attempt + 1;
-                let problem = format!("{problem}; gave up after {tries} attempts in {seconds:.1} s");
-                return Err(if nobody {
-                    unavailable(problem)
-                } else {
-                    PostError::Failed(problem)
-                });
-            }
             let longest = self.settings.backoff_max;
-            if let Some(wait) = wait.filter(|&wait| wait > longest) {
-                return Err(PostError::Failed(format!(
-                    "{problem}; it asks to wait {} s, the limit is {} s; try later",
+            if let Some(wait) = asked.filter(|&wait| wait > longest) {
+                return Err(away(format!(
+                    "{problem}; it asks to wait {} s, the limit is {} s",
                     wait.as_secs(),
                     longest.as_secs_f64()
                 )));
             }
-            let wait = wait.unwrap_or_else(|| self.wait(id, attempt));
+            if attempt >= self.settings.retries {
+                let seconds = started.elapsed().as_secs_f64();
+                let tries = attempt + 1;
+                let problem = format!("{problem}; gave up after {tries} attempts in {seconds:.1} s");
+                return Err(given_up(problem));
+            }
+            let wait = asked.map_or_else(
+                || self.wait(id, attempt),
+                |asked| self.wait_as_asked(id, attempt, asked),
+            );
             tracing::warn!(target: "executor", service = self.shown, "{problem}; again in {wait:?}");
             tokio::time::sleep(wait).await;
         }
         unreachable!("the loop has no end but its returns")
+    }
+
+    fn unanswered(&self) -> std::sync::MutexGuard<'_, BTreeSet<u128>> {
+        self.unanswered.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// One attempt, on a thread of its own: the client blocks. The thread keeps the place until it is done, so that a
@@ -206,6 +244,8 @@ impl Posts {
             .acquire_owned()
             .await
             .map_err(|_| closed())?;
+        // Every attempt takes its turn, not only the first: the service counts them all.
+        tokio::time::sleep(self.pace.wait(Instant::now())).await;
         let (reply, answer) = oneshot::channel();
         let post = Arc::clone(&self.post);
         thread::Builder::new()
@@ -215,22 +255,29 @@ impl Posts {
                 drop(place);
                 reply.send(result).ok();
             })
-            .map_err(|error| Failure::Passing {
-                problem: format!("no thread for the request: {error}"),
-                wait: None,
-            })?;
+            .map_err(|error| Failure::Passing(format!("no thread for the request: {error}")))?;
         answer.await.map_err(|_| closed())?
     }
 
     /// The wait before the next attempt: doubled each time, less up to half by chance.
     pub(crate) fn wait(&self, id: u128, attempt: u32) -> Duration {
         let doubled = self.settings.backoff.saturating_mul(1 << attempt.min(20));
+        let share = 1.0 - self.chance(id, attempt) / 2.0;
+        doubled.min(self.settings.backoff_max).mul_f64(share)
+    }
+
+    /// The wait that a service asked for, and something more by chance: all who wait were told the same.
+    pub(crate) fn wait_as_asked(&self, id: u128, attempt: u32, asked: Duration) -> Duration {
+        asked + (asked / 4 + self.settings.backoff).mul_f64(self.chance(id, attempt))
+    }
+
+    /// A number in [0, 1] that depends on nothing but these and the settings.
+    fn chance(&self, id: u128, attempt: u32) -> f64 {
         let mut seed = [0; 32];
         seed[..16].copy_from_slice(&id.to_le_bytes());
         seed[16..24].copy_from_slice(&self.settings.seed.to_le_bytes());
         seed[24..28].copy_from_slice(&attempt.to_le_bytes());
-        let share = ChaCha8Rng::from_seed(seed).random_range(0.5..=1.0);
-        doubled.min(self.settings.backoff_max).mul_f64(share)
+        ChaCha8Rng::from_seed(seed).random_range(0.0..=1.0)
     }
 }
 
@@ -255,9 +302,14 @@ impl Post {
         }
         let problem = format!("answered {status}: {}", excerpt(&body));
         Err(match status.as_u16() {
-            429 | 500..=599 => Failure::Passing { problem, wait },
+            // No wait fills an empty account, although the status is that of a limited rate.
+            429 if speaks_of_quota(&body) => Failure::Owner(problem),
+            429 | 502 | 503 | 529 => Failure::Away { problem, wait },
+            500..=599 if wait.is_some() => Failure::Away { problem, wait },
+            // Perhaps about this request alone.
+            500..=599 => Failure::Passing(problem),
             // Not about this request: any other would fare the same.
-            300..=399 | 401 | 403..=405 | 407 => Failure::Owner(problem),
+            300..=399 | 401..=405 | 407 => Failure::Owner(problem),
             _ => Failure::Final(problem),
         })
     }
@@ -266,7 +318,6 @@ impl Post {
 /// What an error of the client means for us.
 fn no_answer(error: &ureq::Error) -> Failure {
     let problem = error.to_string();
-    let passing = |problem| Failure::Passing { problem, wait: None };
     match error {
         ureq::Error::Timeout(Timeout::Connect | Timeout::Resolve)
         | ureq::Error::HostNotFound
@@ -280,13 +331,18 @@ fn no_answer(error: &ureq::Error) -> Failure {
         ureq::Error::Tls(_) | ureq::Error::Rustls(_) | ureq::Error::Pem(_) => Failure::Owner(problem),
         ureq::Error::Io(io) if is_untrusted(io) => Failure::Owner(problem),
         ureq::Error::BadUri(_) | ureq::Error::Http(_) => Failure::Final(problem),
-        _ => passing(problem),
+        _ => Failure::Passing(problem),
     }
 }
 
 /// Whether a broken connection is a failed handshake: the client wraps those.
 fn is_untrusted(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::InvalidData && error.to_string().contains("certificate")
+}
+
+/// Whether an answer says that the account is empty, in the words of OpenAI's protocol.
+fn speaks_of_quota(body: &[u8]) -> bool {
+    String::from_utf8_lossy(body).contains("insufficient_quota")
 }
 
 /// How long the service asks to wait: seconds, or until a date.

@@ -1,7 +1,16 @@
 //! Foreign text in our messages: short, on one line, without control characters.
 
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
 /// Characters of a foreign text that are shown.
 const SHOWN_MAX: usize = 300;
+
+/// A short name for everything that these say.
+pub(crate) fn short_hash(parts: &Value) -> String {
+    let hash = Sha256::digest(parts.to_string());
+    hash[..8].iter().map(|byte| format!("{byte:02x}")).collect()
+}
 
 /// The beginning of the text, as it may be shown.
 pub(crate) fn excerpt(bytes: &[u8]) -> String {

@@ -190,9 +190,24 @@ async fn an_endpoint_that_asks_for_too_much_patience_is_not_waited_for() {
         "retry-after: 3600\r\n",
         "",
     )]);
-    let error = ask(&endpoint).await.unwrap_err().to_string();
-    assert!(error.contains("3600 s"), "{error}");
+    let error = ask(&endpoint).await.unwrap_err();
+    assert!(matches!(error, ChatError::Unavailable(_)), "{error:?}");
+    for part in ["3600 s", "chat.url", "same command again"] {
+        assert!(error.to_string().contains(part), "{error}");
+    }
     assert_eq!(endpoint.requests(), 1);
+}
+
+#[tokio::test]
+async fn an_empty_account_is_the_owners_business_and_not_waited_for() {
+    let body = r#"{"error":{"message":"You exceeded your current quota.","code":"insufficient_quota"}}"#;
+    for status in ["429 Too Many Requests", "402 Payment Required"] {
+        let endpoint = Endpoint::new(vec![answers(status, "", body)]);
+        let error = ask(&endpoint).await.unwrap_err();
+        assert!(matches!(error, ChatError::Unavailable(_)), "{error:?}");
+        assert!(error.to_string().contains("key"), "{error}");
+        assert_eq!(endpoint.requests(), 1);
+    }
 }
 
 #[tokio::test]
@@ -213,12 +228,66 @@ async fn a_late_answer_is_asked_for_again() {
 }
 
 #[tokio::test]
-async fn an_endpoint_that_never_recovers_is_given_up() {
-    let endpoint = Endpoint::new(vec![answers("503 Service Unavailable", "", "busy")]);
+async fn an_endpoint_that_is_away_stops_the_run() {
+    for status in [
+        "503 Service Unavailable",
+        "502 Bad Gateway",
+        "429 Too Many Requests",
+    ] {
+        let endpoint = Endpoint::new(vec![answers(status, "", "busy")]);
+        let error = ask(&endpoint).await.unwrap_err();
+        assert!(matches!(error, ChatError::Unavailable(_)), "{error:?}");
+        assert!(error.to_string().contains("4 attempts"), "{error}");
+        assert_eq!(endpoint.requests(), 4);
+    }
+}
+
+#[tokio::test]
+async fn a_request_that_the_endpoint_fails_at_is_given_up_alone() {
+    let endpoint = Endpoint::new(vec![answers("500 Internal Server Error", "", "oops")]);
     let error = ask(&endpoint).await.unwrap_err();
     assert!(matches!(error, ChatError::Failed(_)), "{error:?}");
     assert!(error.to_string().contains("4 attempts"), "{error}");
     assert_eq!(endpoint.requests(), 4);
+}
+
+#[tokio::test]
+async fn an_endpoint_that_fails_at_everything_stops_the_run() {
+    let oops = || answers("500 Internal Server Error", "", "oops");
+    let endpoint = Endpoint::new(vec![oops(), oops(), oops(), says("Mara."), oops()]);
+    let mut settings = endpoint.settings();
+    settings.retries = 0;
+    let model = OpenAiChat::new(settings).unwrap();
+    let mut ended = Vec::new();
+    for seed in 0..8 {
+        let mut asked = question();
+        // The lowest bit is not sent.
+        asked.sampling.seed = 2 * seed;
+        ended.push(match model.chat(&asked).await {
+            Ok(_) => "answered",
+            Err(ChatError::Failed(_)) => "failed",
+            Err(ChatError::Unavailable(problem)) => {
+                assert!(problem.contains("4 requests"), "{problem}");
+                "unavailable"
+            }
+            Err(other) => panic!("{other}"),
+        });
+    }
+    let failed = "failed";
+    assert_eq!(ended[..4], [failed, failed, failed, "answered"]);
+    assert_eq!(ended[4..], [failed, failed, failed, "unavailable"]);
+}
+
+#[tokio::test]
+async fn one_request_that_fails_again_and_again_is_no_sign_of_an_endpoint_that_does() {
+    let endpoint = Endpoint::new(vec![answers("500 Internal Server Error", "", "oops")]);
+    let mut settings = endpoint.settings();
+    settings.retries = 0;
+    let model = OpenAiChat::new(settings).unwrap();
+    for _ in 0..6 {
+        let error = model.chat(&question()).await.unwrap_err();
+        assert!(matches!(error, ChatError::Failed(_)), "{error:?}");
+    }
 }
 
 #[tokio::test]
@@ -279,6 +348,43 @@ async fn what_was_paid_for_is_not_paid_for_again() {
     assert_eq!(model().chat(&other).await.unwrap().text, "Somebody else.");
 }
 
+/// What endpoints answer with where a model thought and said nothing.
+fn nothing(finish: &'static str) -> Behaviour {
+    Box::new(move |connection| {
+        let answer = json!({
+            "choices": [{"message": {"role": "assistant", "content": null}, "finish_reason": finish}],
+            "usage": {"prompt_tokens": 11, "completion_tokens": 256},
+        });
+        respond(connection, "200 OK", "", &answer.to_string());
+    })
+}
+
+#[tokio::test]
+async fn an_answer_that_was_cut_before_it_began_is_told_as_such_and_not_kept() {
+    let place = tempfile::tempdir().unwrap();
+    let endpoint = Endpoint::new(vec![nothing("length"), says("Mara.")]);
+    let mut settings = endpoint.settings();
+    settings.replies = Some(ReplyCache::new(place.path()));
+    let model = OpenAiChat::new(settings).unwrap();
+    let cut = model.chat(&question()).await.unwrap();
+    assert_eq!((cut.text.as_str(), cut.finish), ("", Finish::Length));
+    let error = cut.said().unwrap_err().to_string();
+    assert!(error.contains("256 tokens"), "{error}");
+    assert_eq!(model.chat(&question()).await.unwrap().text, "Mara.");
+    assert_eq!(model.chat(&question()).await.unwrap().text, "Mara.");
+    assert_eq!(endpoint.requests(), 2);
+}
+
+#[tokio::test]
+async fn an_answer_without_a_text_is_none() {
+    let endpoint = Endpoint::new(vec![nothing("stop"), says("Mara.")]);
+    assert_eq!(ask(&endpoint).await.unwrap().text, "Mara.");
+    let endpoint = Endpoint::new(vec![nothing("stop")]);
+    let error = ask(&endpoint).await.unwrap_err();
+    assert!(matches!(error, ChatError::Failed(_)), "{error:?}");
+    assert!(error.to_string().contains("without a text"), "{error}");
+}
+
 #[tokio::test]
 async fn requests_keep_their_pace() {
     let endpoint = Endpoint::new(vec![says("Mara.")]);
@@ -292,6 +398,22 @@ async fn requests_keep_their_pace() {
     }
     let seen = endpoint.seen.lock().unwrap();
     assert!(seen[2].0 - start >= Duration::from_millis(590));
+}
+
+#[tokio::test]
+async fn what_is_sent_again_keeps_the_pace_too() {
+    let busy = || answers("503 Service Unavailable", "", "busy");
+    let endpoint = Endpoint::new(vec![busy(), busy(), says("Mara.")]);
+    let mut settings = endpoint.settings();
+    settings.requests_per_minute = 100;
+    let start = Instant::now();
+    OpenAiChat::new(settings)
+        .unwrap()
+        .chat(&question())
+        .await
+        .unwrap();
+    let seen = endpoint.seen.lock().unwrap();
+    assert!(seen[2].0 - start >= Duration::from_millis(1190));
 }
 
 #[tokio::test]

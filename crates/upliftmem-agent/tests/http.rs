@@ -274,14 +274,27 @@ async fn a_service_that_asks_to_wait_is_waited_for() {
 }
 
 #[tokio::test]
+async fn a_service_that_stays_away_is_unavailable() {
+    for status in ["429 Too Many Requests", "503 Service Unavailable"] {
+        let service = Service::new(vec![fixed(status, "", "busy")]);
+        check_unavailable(&service.executor(), &[&status[..3], "gave up after 3 attempts"]).await;
+        assert_eq!(service.requests(), 3);
+    }
+}
+
+#[tokio::test]
 async fn a_wait_until_a_date_that_is_past_is_none_and_one_too_long_is_refused() {
     let past = "retry-after: Wed, 21 Oct 2015 07:28:00 GMT\r\n";
     let service = Service::new(vec![fixed("429 Too Many Requests", past, ""), good()]);
     check_own(3, service.executor().execute(&request(3)).await);
     let service = Service::new(vec![fixed("429 Too Many Requests", "retry-after: 3600\r\n", "")]);
-    check_failed(
+    check_unavailable(
         &service.executor(),
-        &["429", "asks to wait 3600 s, the limit is 5 s"],
+        &[
+            "429",
+            "asks to wait 3600 s, the limit is 5 s",
+            "same command again",
+        ],
     )
     .await;
     assert_eq!(service.requests(), 1);

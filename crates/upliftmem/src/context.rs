@@ -1,6 +1,7 @@
 //! What commands work with: the store, the texts and the executor that the configuration names.
 
 use std::{
+    collections::BTreeMap,
     path::{Path, PathBuf},
     sync::{Arc, OnceLock},
     time::Duration,
@@ -542,6 +543,7 @@ pub(crate) fn open_executor(config: &Config) -> Result<Arc<dyn Executor>> {
                 tokens_max: settings.tokens_max,
                 sampling: chat_sampling(config),
                 concurrency: settings.concurrency,
+                examples: read_examples(config)?,
                 ..ActSettings::default()
             };
             let worlds = Arc::new(AttachedWorlds::from(world));
@@ -552,6 +554,40 @@ pub(crate) fn open_executor(config: &Config) -> Result<Arc<dyn Executor>> {
              in upliftmem.toml, or try a synthetic world with `--set executor.kind=world`"
         ),
     }
+}
+
+/// The examples that the configuration names, by type of task.
+fn read_examples(config: &Config) -> Result<BTreeMap<String, String>> {
+    #[derive(serde::Deserialize)]
+    #[serde(untagged)]
+    enum Texts {
+        One(String),
+        Many(Vec<String>),
+    }
+    let Some(file) = named(&config.executor.examples) else {
+        return Ok(BTreeMap::new());
+    };
+    let file = config.directory.join(file);
+    let text = std::fs::read_to_string(&file)
+        .with_context(|| format!("executor.examples: {} can not be read", file.display()))?;
+    if file.extension().is_none_or(|end| end != "json") {
+        let text = text.trim();
+        if text.is_empty() {
+            bail!("executor.examples: {} is empty", file.display());
+        }
+        return Ok(BTreeMap::from([(String::new(), text.to_owned())]));
+    }
+    let by_type: BTreeMap<String, Texts> = serde_json::from_str(&text).with_context(|| {
+        format!(
+            "executor.examples: {} is no object from types of tasks to a text or a list of texts",
+            file.display()
+        )
+    })?;
+    let joined = by_type.into_iter().map(|(kind, texts)| match texts {
+        Texts::One(text) => (kind, text),
+        Texts::Many(texts) => (kind, texts.join("\n\n")),
+    });
+    Ok(joined.collect())
 }
 
 fn chat_sampling(config: &Config) -> Sampling {
@@ -603,4 +639,38 @@ pub(crate) fn read_tasks(file: &Path) -> Result<Vec<Task>> {
         bail!("{}: two lines have the same id", file.display());
     }
     Ok(tasks)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn examples(name: &str, text: &str) -> Result<BTreeMap<String, String>> {
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::write(directory.path().join(name), text).unwrap();
+        let mut config = Config {
+            directory: directory.path().to_owned(),
+            ..Config::default()
+        };
+        config.executor.examples = name.into();
+        read_examples(&config)
+    }
+
+    #[test]
+    fn examples_are_a_text_or_texts_by_type() {
+        assert_eq!(examples("all.txt", "> look\n").unwrap()[""], "> look");
+        let by_type = examples("types.json", r#"{"put": ["> a", "> b"], "": "> c"}"#).unwrap();
+        assert_eq!(
+            (by_type["put"].as_str(), by_type[""].as_str()),
+            ("> a\n\n> b", "> c")
+        );
+        assert!(examples("all.txt", "\n").is_err());
+        let error = examples("types.json", "[]").unwrap_err().to_string();
+        assert!(error.contains("executor.examples"), "{error}");
+        assert!(read_examples(&Config::default()).unwrap().is_empty());
+        let mut config = Config::default();
+        config.executor.examples = "no-such-file".into();
+        let error = read_examples(&config).unwrap_err().to_string();
+        assert!(error.contains("no-such-file"), "{error}");
+    }
 }

@@ -56,6 +56,8 @@ pub struct LocalChat {
 
 struct Inner {
     name: String,
+    /// Bytes of the file: models of one name may be of several sizes.
+    bytes: u64,
     base: Base,
     tokenizer: LmTokenizer,
     template: ChatTemplate,
@@ -90,6 +92,7 @@ impl LocalChat {
             places: Arc::new(Semaphore::new(settings.concurrency)),
             inner: Arc::new(Inner {
                 name: settings.name.clone().unwrap_or_else(|| format!("local:{file}")),
+                bytes: file_bytes(&settings.model),
                 context_tokens: settings.context_tokens.min(base.config().positions),
                 prefixes: Mutex::new(PrefixCache::new(kept)),
                 ends,
@@ -284,6 +287,10 @@ impl ChatModel for LocalChat {
         &self.inner.name
     }
 
+    fn version(&self) -> String {
+        format!("{} bytes, {} tokens", self.inner.bytes, self.inner.context_tokens)
+    }
+
     async fn chat(&self, request: &ChatRequest) -> Result<ChatReply, ChatError> {
         let request = request.clone();
         self.run(move |inner| inner.chat(&request)).await
@@ -305,6 +312,12 @@ impl ChatModel for LocalChat {
             .encode(&plain)
             .map_or_else(|_| text.chars().count().div_ceil(4), |tokens| tokens.len())
     }
+}
+
+/// The size of a file; a directory has none.
+fn file_bytes(path: &Path) -> u64 {
+    let file = std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file);
+    file.map_or(0, |file| file.len())
 }
 
 /// The template of a directory of the hub: a file of its own, or a field of the tokenizer's configuration.

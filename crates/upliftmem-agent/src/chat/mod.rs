@@ -2,7 +2,6 @@
 
 #[cfg(feature = "lm")]
 mod decode;
-mod limits;
 #[cfg(feature = "lm")]
 mod local;
 mod openai;
@@ -169,11 +168,28 @@ pub struct ChatReply {
     pub usage: Usage,
 }
 
-/// What is said after a closed thought; all of it if there is none.
+impl ChatReply {
+    /// What was said outside of thoughts. An answer that was cut off before anything was said is none: neither right nor
+    /// wrong can be read from it.
+    pub fn said(&self) -> Result<&str, ChatError> {
+        let said = spoken(&self.text).trim();
+        if said.is_empty() && self.finish == Finish::Length {
+            return Err(ChatError::Failed(format!(
+                "the answer was cut off after {} tokens, before anything but thoughts was said; raise chat.max_tokens or \
+                 turn thoughts off",
+                self.usage.completion_tokens
+            )));
+        }
+        Ok(said)
+    }
+}
+
+/// What is said outside of thoughts. A thought that was never closed is not said.
 pub fn spoken(answer: &str) -> &str {
-    answer
+    let after = answer
         .rsplit_once("</think>")
-        .map_or(answer, |(_, spoken)| spoken)
+        .map_or(answer, |(_, spoken)| spoken);
+    after.split_once("<think>").map_or(after, |(spoken, _)| spoken)
 }
 
 /// How likely a given answer is.
@@ -225,6 +241,11 @@ pub trait ChatModel: Send + Sync {
     /// A stable name: answers of different names are never compared.
     fn name(&self) -> &str;
 
+    /// What tells models of this name apart, as the size of a file does; empty if the name says all that is known.
+    fn version(&self) -> String {
+        String::new()
+    }
+
     /// The next message. Many may be asked for at once.
     async fn chat(&self, request: &ChatRequest) -> Result<ChatReply, ChatError>;
 
@@ -244,5 +265,37 @@ pub trait ChatModel: Send + Sync {
     /// Tokens of a text, or a guess.
     fn count_tokens(&self, text: &str) -> usize {
         text.chars().count().div_ceil(4)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reply(text: &str, finish: Finish) -> ChatReply {
+        ChatReply {
+            text: text.into(),
+            finish,
+            usage: Usage::default(),
+        }
+    }
+
+    #[test]
+    fn thoughts_are_not_said_whether_they_end_or_not() {
+        assert_eq!(spoken("open the door"), "open the door");
+        assert_eq!(spoken("<think>hm</think>open"), "open");
+        assert_eq!(spoken("hm</think>open"), "open");
+        assert_eq!(spoken("<think>\n1. The answer"), "");
+        assert_eq!(spoken("<think>a</think>open <think>b"), "open ");
+    }
+
+    #[test]
+    fn what_was_cut_off_before_anything_was_said_is_no_answer() {
+        assert_eq!(reply(" Mara ", Finish::Length).said(), Ok("Mara"));
+        assert_eq!(reply("", Finish::Stop).said(), Ok(""));
+        for cut in ["", "<think>\nIt may be Mara"] {
+            let error = reply(cut, Finish::Length).said().unwrap_err();
+            assert!(matches!(&error, ChatError::Failed(problem) if problem.contains("chat.max_tokens")));
+        }
     }
 }

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use upliftmem_core::InvalidInput;
 
-use super::{ChatError, ChatModel, ChatReply, ChatRequest, Finish, ReplyCache, Usage, limits::Pace};
+use super::{ChatError, ChatModel, ChatReply, ChatRequest, Finish, ReplyCache, Usage};
 use crate::{
     post::{PostError, PostSettings, Posts, WrongAnswer},
     text::excerpt,
@@ -28,7 +28,7 @@ pub struct OpenAiSettings {
     pub extra: Map<String, Value>,
     /// How many requests are open at once.
     pub concurrency: usize,
-    /// How many requests are begun in a minute; 0 is no limit.
+    /// How many requests are begun in a minute, those that are sent again too; 0 is no limit.
     pub requests_per_minute: u32,
     /// Longest time for one attempt.
     pub timeout: Duration,
@@ -36,7 +36,8 @@ pub struct OpenAiSettings {
     pub retries: u32,
     /// The first wait before a repetition, less some chance; each further wait is twice as long.
     pub backoff: Duration,
-    /// The longest wait.
+    /// The longest wait. Limits are counted by the minute; an endpoint that asks for more is not waited for: it counts as
+    /// unavailable.
     pub backoff_max: Duration,
     /// Seed of the chance in the waits.
     pub seed: u64,
@@ -77,7 +78,6 @@ pub struct OpenAiChat {
     model: String,
     extra: Map<String, Value>,
     posts: Posts,
-    pace: Pace,
     replies: Option<ReplyCache>,
 }
 
@@ -96,6 +96,7 @@ impl OpenAiChat {
         }
         let posts = Posts::new(PostSettings {
             section: "chat",
+            requests_per_minute: settings.requests_per_minute,
             url: format!("{}/chat/completions", settings.base_url.trim_end_matches('/')),
             headers,
             concurrency: settings.concurrency,
@@ -115,7 +116,6 @@ impl OpenAiChat {
             model: settings.model,
             extra: settings.extra,
             posts,
-            pace: Pace::per_minute(settings.requests_per_minute),
             replies: settings.replies,
         })
     }
@@ -152,10 +152,10 @@ impl ChatModel for OpenAiChat {
     async fn chat(&self, request: &ChatRequest) -> Result<ChatReply, ChatError> {
         let body = self.body(request)?;
         let key = ReplyCache::key(&self.name, &body);
-        if let Some(reply) = self.replies.as_ref().and_then(|replies| replies.find(&key)) {
+        let kept = self.replies.as_ref().and_then(|replies| replies.find(&key));
+        if let Some(reply) = kept.filter(is_worth_keeping) {
             return Ok(reply);
         }
-        tokio::time::sleep(self.pace.wait(std::time::Instant::now())).await;
         let id = u128::from_str_radix(&key[..32], 16).unwrap_or_default();
         let named = |problem: String| format!("{}: {problem}", self.name);
         let reply = self
@@ -169,13 +169,18 @@ impl ChatModel for OpenAiChat {
                 PostError::Failed(problem) => ChatError::Failed(named(problem)),
                 PostError::Unavailable(problem) => ChatError::Unavailable(named(problem)),
             })?;
-        if let Some(replies) = &self.replies
+        if let Some(replies) = self.replies.as_ref().filter(|_| is_worth_keeping(&reply))
             && let Err(error) = replies.keep(&key, &reply)
         {
             tracing::warn!(target: "chat", "an answer was not kept and may be paid for again: {error}");
         }
         Ok(reply)
     }
+}
+
+/// What is empty may be so by accident; kept, it would stay so for good.
+fn is_worth_keeping(reply: &ChatReply) -> bool {
+    !reply.text.is_empty()
 }
 
 /// Endpoints have no common code for it, but common words.
@@ -232,7 +237,13 @@ fn read_reply(body: &[u8]) -> Result<ChatReply, WrongAnswer> {
             "the endpoint's content filter took the answer back".into(),
         ));
     }
-    let text = choice.message.content.unwrap_or_default();
+    let is_cut = choice.finish_reason.as_deref() == Some("length");
+    let text = match choice.message.content {
+        Some(text) => text,
+        // A model that thinks, and came to the end of its tokens before it said anything.
+        None if is_cut => String::new(),
+        None => return Err(WrongAnswer::Passing("answered without a text".into())),
+    };
     let usage = answer.usage.map_or_else(Usage::default, |usage| Usage {
         prompt_tokens: usage.prompt_tokens,
         completion_tokens: usage.completion_tokens,
@@ -243,10 +254,7 @@ fn read_reply(body: &[u8]) -> Result<ChatReply, WrongAnswer> {
     });
     Ok(ChatReply {
         text,
-        finish: match choice.finish_reason.as_deref() {
-            Some("length") => Finish::Length,
-            _ => Finish::Stop,
-        },
+        finish: if is_cut { Finish::Length } else { Finish::Stop },
         usage,
     })
 }

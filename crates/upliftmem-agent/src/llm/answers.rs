@@ -105,10 +105,10 @@ impl ExpectedAnswer {
         self.accepted.first().map_or("", String::as_str)
     }
 
-    /// Whether an answer is one of the accepted, but for case, punctuation and articles.
+    /// Whether an answer is one of the accepted, but for case, punctuation and articles. Nothing is never right.
     pub(super) fn equals(&self, answer: &str) -> bool {
         let words = normalised(answer);
-        self.accepted.iter().any(|accepted| normalised(accepted) == words)
+        !words.is_empty() && self.accepted.iter().any(|accepted| normalised(accepted) == words)
     }
 
     /// Whether an accepted answer is in it, as whole words.
@@ -123,12 +123,40 @@ impl ExpectedAnswer {
     }
 }
 
-/// Words without case, punctuation and articles.
+/// Words without case, punctuation and articles; a text without any word is one word as it is.
 fn normalised(text: &str) -> Vec<String> {
-    text.split(|character: char| !character.is_alphanumeric())
-        .map(str::to_lowercase)
-        .filter(|word| !matches!(word.as_str(), "" | "a" | "an" | "the"))
-        .collect()
+    let text = text.trim().replace('\u{2212}', "-");
+    let mut words = Vec::new();
+    let mut rest = text.as_str();
+    let mut before = ' ';
+    while let Some(first) = rest.chars().next() {
+        // A hyphen between words is none.
+        let is_minus = first == '-'
+            && !before.is_alphanumeric()
+            && rest[1..].starts_with(|next: char| next.is_ascii_digit());
+        let start = usize::from(is_minus);
+        let length = rest[start..]
+            .find(|character: char| !character.is_alphanumeric())
+            .map_or(rest.len(), |end| start + end);
+        let (word, after) = rest.split_at(length.max(first.len_utf8()));
+        if length > 0 && !is_article(word, after) {
+            words.push(word.to_lowercase());
+        }
+        before = word.chars().next_back().unwrap_or(first);
+        rest = after;
+    }
+    if words.is_empty() && !text.is_empty() {
+        words.push(text.to_lowercase());
+    }
+    words
+}
+
+/// Whether a word is an article before what follows. One that stands alone may be a blood type, an option or a vitamin.
+fn is_article(word: &str, after: &str) -> bool {
+    let next = after.trim_start();
+    matches!(word.to_lowercase().as_str(), "a" | "an" | "the")
+        && next.len() < after.len()
+        && next.starts_with(|next: char| next.is_alphanumeric() || "\"'`([*_\u{201c}\u{2018}".contains(next))
 }
 
 #[cfg(test)]
@@ -153,6 +181,38 @@ mod tests {
         assert!(answer.is_in("It is a blue heron, I think"));
         assert!(!answer.is_in("herons"));
         assert!(!answer.is_in(""));
+    }
+
+    #[test]
+    fn an_article_that_is_all_of_an_answer_is_none() {
+        let answer = expected(json!("A"));
+        for right in ["A", "a.", "(A)"] {
+            assert!(answer.equals(right) && answer.is_in(right), "{right}");
+        }
+        for right in ["It is A.", "A, because she said so", "Answer: **A**"] {
+            assert!(answer.is_in(right), "{right}");
+        }
+        for wrong in ["", " ", ".", "B", "a dog", "It is a dog"] {
+            assert!(!answer.equals(wrong) && !answer.is_in(wrong), "{wrong}");
+        }
+        assert!(!expected(json!("vitamin A")).is_in("It is vitamin B"));
+        assert!(expected(json!("The The")).is_in("It is by The The."));
+    }
+
+    #[test]
+    fn a_minus_counts_and_a_hyphen_does_not() {
+        let answer = expected(json!("-5"));
+        assert!(answer.equals("-5") && answer.equals("\u{2212}5") && answer.is_in("It is -5 degrees"));
+        assert!(!answer.equals("5") && !answer.is_in("It is 5 degrees"));
+        assert!(!expected(json!("5")).is_in("It is -5 degrees"));
+        assert!(expected(json!("apollo 11")).equals("Apollo-11"));
+    }
+
+    #[test]
+    fn marks_alone_are_told_apart() {
+        assert!(expected(json!("+")).equals(" + "));
+        assert!(!expected(json!("+")).equals("-"));
+        assert!(!expected(json!("+")).equals(""));
     }
 
     #[test]

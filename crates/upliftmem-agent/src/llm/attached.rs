@@ -7,8 +7,8 @@ use std::{
     collections::BTreeMap,
     io::{BufRead, BufReader, Read, Write},
     path::PathBuf,
-    process::{Child, ChildStdin, Command, Stdio},
-    sync::mpsc::{Receiver, RecvTimeoutError, sync_channel},
+    process::{Child, Command, Stdio},
+    sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel},
     thread,
     time::Duration,
 };
@@ -36,7 +36,7 @@ pub struct AttachedSettings {
     pub directory: Option<PathBuf>,
     /// What it is, for the records; the program's name if none.
     pub name: Option<String>,
-    /// Longest time for one answer.
+    /// Longest time for one answer, what is asked included.
     pub timeout: Duration,
 }
 
@@ -88,9 +88,11 @@ impl From<AttachedSettings> for AttachedWorlds {
 pub struct AttachedEnvironment {
     name: String,
     child: Child,
-    input: ChildStdin,
+    requests: SyncSender<Vec<u8>>,
     lines: Receiver<Result<Vec<u8>, String>>,
     timeout: Duration,
+    /// Why it is over, once it is: there may be nobody left who says so again.
+    over: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -121,11 +123,24 @@ impl AttachedEnvironment {
                 settings.program.display()
             ))
         })?;
-        let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
+        let (Some(mut input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
             return Err(broken("the child has no pipes".into()));
         };
         // One line at a time: a world that talks without being asked fills no memory.
         let (sender, lines) = sync_channel(1);
+        // A world that does not read blocks who writes to it: that is not the one who keeps the time.
+        let (requests, waiting) = sync_channel::<Vec<u8>>(1);
+        let complaints = sender.clone();
+        thread::spawn(move || {
+            for line in waiting {
+                if let Err(error) = input.write_all(&line).and_then(|()| input.flush()) {
+                    complaints
+                        .send(Err(format!("it takes no more input: {error}")))
+                        .ok();
+                    return;
+                }
+            }
+        });
         thread::spawn(move || {
             let mut reader = BufReader::new(output);
             loop {
@@ -146,9 +161,10 @@ impl AttachedEnvironment {
         Ok(Self {
             name,
             child,
-            input,
+            requests,
             lines,
             timeout: settings.timeout,
+            over: None,
         })
     }
 
@@ -157,15 +173,25 @@ impl AttachedEnvironment {
     }
 
     fn ask(&mut self, request: &Value) -> Result<Turn, EnvironmentError> {
+        if let Some(problem) = &self.over {
+            return Err(self.broken(problem));
+        }
         let mut line = request.to_string();
         line.push('\n');
-        self.input
-            .write_all(line.as_bytes())
-            .and_then(|()| self.input.flush())
-            .map_err(|error| self.broken(&format!("it takes no more input: {error}")))?;
+        match self.requests.try_send(line.into_bytes()) {
+            // Where it takes no more, the reason is among its answers.
+            Ok(()) | Err(TrySendError::Disconnected(_)) => {}
+            Err(TrySendError::Full(_)) => {
+                return Err(self.broken("it has not read what it was asked before"));
+            }
+        }
         let said = match self.lines.recv_timeout(self.timeout) {
             Ok(Ok(said)) => said,
-            Ok(Err(problem)) => return Err(self.broken(&problem)),
+            Ok(Err(problem)) => {
+                let error = self.broken(&problem);
+                self.over = Some(problem);
+                return Err(error);
+            }
             Err(RecvTimeoutError::Timeout) => {
                 let seconds = self.timeout.as_secs_f64();
                 return Err(self.broken(&format!("no answer in {seconds} s")));

@@ -5,16 +5,19 @@ use std::{collections::BTreeMap, sync::Arc};
 use async_trait::async_trait;
 use serde_json::json;
 use tokio::sync::Semaphore;
-use upliftmem_core::{Cost, Task, TrajectoryStep};
+use upliftmem_core::{Cost, Performance, Task, TrajectoryStep};
 
 use crate::{
     Environment, EnvironmentError, Execution, ExecutionRequest, Executor, ExecutorError, Turn,
     chat::{ChatError, ChatModel, ChatRequest, Sampling, Usage},
     prompts::{ActStyle, InjectedMemories, MemoryBudget, PublicTask, PublicTurn, Scene, TakenStep},
+    text::short_hash,
 };
 
 /// What the agent sees after an action that is not on the list. The world is not asked.
 const NOT_AVAILABLE: &str = "That action is not available.";
+/// What it sees after it said nothing that could be done.
+const NO_ACTION: &str = "No action was given. Give one action.";
 
 /// Makes an environment for one episode.
 pub trait EnvironmentSource: Send + Sync {
@@ -148,15 +151,29 @@ impl ActExecutor {
             match admissible(&action, now.actions.as_deref()) {
                 Some(admitted) => {
                     now = world.step(admitted.clone()).await?;
-                    record(&mut steps, &mut trajectory, &reply.text, &admitted, &now);
+                    trajectory.push(TrajectoryStep {
+                        action: admitted.clone(),
+                        observation: PublicTurn::of(&now).observation().to_owned(),
+                    });
+                    steps.push(taken(reply.text, admitted, &now));
                 }
                 None => {
                     refused += 1;
+                    let notice = if action.is_empty() {
+                        NO_ACTION
+                    } else {
+                        NOT_AVAILABLE
+                    };
+                    // The world is as it was: what it showed last still holds, and some prompts show nothing older.
                     let shown = Turn {
-                        observation: NOT_AVAILABLE.to_owned(),
+                        observation: format!("{notice}\n{}", now.observation),
                         ..now.clone()
                     };
-                    record(&mut steps, &mut trajectory, &reply.text, &action, &shown);
+                    trajectory.push(TrajectoryStep {
+                        action: action.clone(),
+                        observation: notice.to_owned(),
+                    });
+                    steps.push(taken(reply.text, action, &shown));
                 }
             }
         };
@@ -173,23 +190,12 @@ impl ActExecutor {
     }
 }
 
-fn record(
-    steps: &mut Vec<TakenStep>,
-    trajectory: &mut Vec<TrajectoryStep>,
-    reply: &str,
-    action: &str,
-    turn: &Turn,
-) {
-    let public = PublicTurn::of(turn);
-    trajectory.push(TrajectoryStep {
-        action: action.to_owned(),
-        observation: public.observation().to_owned(),
-    });
-    steps.push(TakenStep {
-        reply: reply.to_owned(),
-        action: action.to_owned(),
-        turn: public,
-    });
+fn taken(reply: String, action: String, turn: &Turn) -> TakenStep {
+    TakenStep {
+        reply,
+        action,
+        turn: PublicTurn::of(turn),
+    }
 }
 
 /// The action as the world lists it; any action where it lists none.
@@ -265,6 +271,38 @@ impl Executor for ActExecutor {
 
     fn steps_max(&self) -> Option<usize> {
         Some(self.settings.steps_max)
+    }
+
+    /// Changes with the prompts too: they are part of what is hashed, filled in for an example.
+    fn version(&self) -> String {
+        let settings = &self.settings;
+        let turn = PublicTurn::of(&Turn {
+            observation: "!".into(),
+            actions: Some(vec!["!".into()]),
+            performance: Performance::FAILURE,
+            done: false,
+        });
+        let step = TakenStep {
+            reply: "!".into(),
+            action: "!".into(),
+            turn: turn.clone(),
+        };
+        let scene = Scene {
+            task: &PublicTask::of(&Task::new("", "?")),
+            memories: &InjectedMemories::example(settings.budget),
+            examples: Some("!"),
+            first: &turn,
+            steps: &[step],
+        };
+        short_hash(&json!([
+            settings.style.messages(scene),
+            settings.steps_max,
+            settings.tokens_max,
+            settings.sampling,
+            settings.budget,
+            settings.examples,
+            self.model.version(),
+        ]))
     }
 
     async fn execute(&self, request: &ExecutionRequest) -> Result<Execution, ExecutorError> {

@@ -4,14 +4,20 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use serde_json::{Map, Value, json};
-use upliftmem_core::{Cost, Performance, TrajectoryStep};
+use upliftmem_core::{Cost, Performance, Task, TrajectoryStep};
 
 use super::{AnswerScoring, ExpectedAnswer};
 use crate::{
     Execution, ExecutionRequest, Executor, ExecutorError,
     chat::{ChatMessage, ChatModel, ChatRequest, Sampling, Usage, spoken},
     prompts::{InjectedMemories, Judged, MemoryBudget, PublicTask, judge_messages, question_messages},
+    text::short_hash,
 };
+
+/// How often a judge that gives no verdict is asked again.
+const JUDGE_ASKED: u64 = 3;
+/// Least tokens of a judge's answer: some say a word around their number.
+const JUDGE_TOKENS: usize = 64;
 
 /// How questions are asked.
 #[derive(Debug, Clone, PartialEq)]
@@ -114,7 +120,7 @@ impl QuestionExecutor {
             },
         };
         let reply = self.model.chat(&request).await?;
-        let text = spoken(&reply.text).trim().to_owned();
+        let text = reply.said()?.to_owned();
         let mut usage = reply.usage;
         let performance = match self.settings.scoring {
             AnswerScoring::Exact => f64::from(u8::from(expected.equals(&text))),
@@ -146,37 +152,92 @@ impl QuestionExecutor {
             answer,
             rubric: expected.rubric(),
         });
-        let request = ChatRequest {
-            messages,
-            sampling: Sampling {
-                max_tokens: 16,
-                seed,
-                ..Sampling::default()
-            },
-        };
         let judge = self.judge.as_ref().unwrap_or(&self.model);
-        let reply = judge.chat(&request).await?;
-        let score = score_in(&reply.text).ok_or_else(|| {
-            ExecutorError::Failed(format!(
-                "the judge said {:?} and not a number between 0 and 1",
-                crate::text::excerpt(reply.text.as_bytes())
-            ))
-        })?;
-        Ok((score, reply.usage))
+        let (mut said, mut usage) = (String::new(), Usage::default());
+        for attempt in 0..JUDGE_ASKED {
+            let request = ChatRequest {
+                messages: messages.clone(),
+                sampling: Sampling {
+                    // Room for thoughts, where the settings give some.
+                    max_tokens: self.settings.sampling.max_tokens.max(JUDGE_TOKENS),
+                    // The likeliest verdict first; where that is none, another one.
+                    temperature: if attempt == 0 { 0.0 } else { 0.7 },
+                    seed: seed.wrapping_add(attempt),
+                    ..Sampling::default()
+                },
+            };
+            let reply = judge.chat(&request).await?;
+            usage += reply.usage;
+            if let Some(score) = score_in(spoken(&reply.text)) {
+                return Ok((score, usage));
+            }
+            said = reply.text;
+        }
+        Err(ExecutorError::Failed(format!(
+            "the judge said {:?} and not a number between 0 and 1",
+            crate::text::excerpt(said.as_bytes())
+        )))
     }
 }
 
-/// The first number between 0 and 1 of a text.
-fn score_in(text: &str) -> Option<f64> {
-    text.split(|character: char| !(character.is_ascii_digit() || character == '.'))
-        .filter_map(|word| word.trim_end_matches('.').parse::<f64>().ok())
-        .find(|score| (0.0..=1.0).contains(score))
+/// The verdict of a judge: a number between 0 and 1 that stands alone on the last line, or, where that is none, on the first,
+/// with reasons after it.
+fn score_in(said: &str) -> Option<f64> {
+    let mut lines = said.lines().filter(|line| !line.trim().is_empty());
+    let first = lines.next()?;
+    let last = lines.next_back().unwrap_or(first);
+    let score = number_on(last).or_else(|| number_on(first))?;
+    (0.0..=1.0).contains(&score).then_some(score)
+}
+
+/// The number that is all of a line but for a name before it, as in `Score: 0.5`; `n/m` and `n out of m` are n of m.
+fn number_on(line: &str) -> Option<f64> {
+    let line = line.replace(['*', '`', '_'], "").to_lowercase();
+    let value = line.rsplit([':', '=']).next()?.trim().trim_end_matches('.');
+    let number = |text: &str| {
+        let text = text.trim();
+        // No signs, no exponents, no names of numbers that are none.
+        let is_plain = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+        text.parse::<f64>().ok().filter(|_| is_plain)
+    };
+    match ["/", "out of", "of"].iter().find_map(|of| value.split_once(of)) {
+        Some((part, whole)) => {
+            let whole = number(whole).filter(|whole| *whole > 0.0)?;
+            number(part).map(|part| part / whole)
+        }
+        None => number(value),
+    }
 }
 
 #[async_trait]
 impl Executor for QuestionExecutor {
     fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Changes with the prompts too: they are part of what is hashed, filled in for an example.
+    fn version(&self) -> String {
+        let (task, memories) = (
+            PublicTask::of(&Task::new("", "?")),
+            InjectedMemories::example(self.settings.budget),
+        );
+        let judged = Judged {
+            question: &task,
+            reference: "!",
+            answer: "!",
+            rubric: "",
+        };
+        let judge = self.judge.as_ref().unwrap_or(&self.model);
+        short_hash(&json!([
+            question_messages(&task, &memories),
+            judge_messages(judged),
+            self.settings.scoring,
+            self.settings.sampling,
+            self.settings.budget,
+            self.model.version(),
+            judge.name(),
+            judge.version(),
+        ]))
     }
 
     async fn execute(&self, request: &ExecutionRequest) -> Result<Execution, ExecutorError> {
@@ -217,8 +278,32 @@ mod tests {
     fn a_judges_number_is_found_and_others_are_not() {
         assert_eq!(score_in("0.5"), Some(0.5));
         assert_eq!(score_in("Score: 1."), Some(1.0));
-        assert_eq!(score_in("8 of 10, so 0.8"), Some(0.8));
-        assert_eq!(score_in("ten"), None);
-        assert_eq!(score_in("7"), None);
+        assert_eq!(score_in("**Score:** `0.8`\n"), Some(0.8));
+        assert_eq!(score_in("It names her.\n\n0"), Some(0.0));
+        assert_eq!(score_in("0.5\n\nIt names one of two."), Some(0.5));
+        for (part, score) in [
+            ("1/10", 0.1),
+            ("1 out of 5", 0.2),
+            ("Score: 8 of 10.", 0.8),
+            ("1/1", 1.0),
+        ] {
+            assert_eq!(score_in(part), Some(score), "{part}");
+        }
+        for none in [
+            "",
+            "ten",
+            "7",
+            "1.5",
+            "-1",
+            "1e-1",
+            "inf",
+            "3/2",
+            "0/0",
+            "1. The answer names her",
+            "1.\n2.",
+            "not 1",
+        ] {
+            assert_eq!(score_in(none), None, "{none}");
+        }
     }
 }

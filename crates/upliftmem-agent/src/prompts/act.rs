@@ -31,7 +31,7 @@ pub enum ActStyle {
 pub struct TakenStep {
     /// What the agent said.
     pub reply: String,
-    /// What was done.
+    /// What was done, or was to be done; empty if the reply held no action.
     pub action: String,
     /// What the world showed then.
     pub turn: PublicTurn,
@@ -105,11 +105,21 @@ fn transcript(scene: Scene<'_>, system: Template, user: Template, observation: T
         ])),
     ];
     for step in scene.steps {
-        messages.push(ChatMessage::assistant(step.action.clone()));
-        messages.push(ChatMessage::user(observation.fill(&[
+        let seen = observation.fill(&[
             ("observation", Some(step.turn.observation())),
             ("commands", commands(&step.turn).as_deref()),
-        ])));
+        ]);
+        match messages.last_mut().filter(|_| step.action.is_empty()) {
+            // Endpoints refuse empty messages, and templates two of the same role: the world goes on where it was.
+            Some(last) => {
+                last.content.push('\n');
+                last.content.push_str(&seen);
+            }
+            None => {
+                messages.push(ChatMessage::assistant(step.action.clone()));
+                messages.push(ChatMessage::user(seen));
+            }
+        }
     }
     messages
 }
@@ -121,7 +131,12 @@ fn commands(turn: &PublicTurn) -> Option<String> {
 /// A shop is shown page by page, with what was done before.
 fn shop_page(scene: Scene<'_>) -> String {
     let now = scene.steps.last().map_or(scene.first, |step| &step.turn);
-    let history: Vec<&str> = scene.steps.iter().map(|step| step.action.as_str()).collect();
+    let history: Vec<&str> = scene
+        .steps
+        .iter()
+        .map(|step| step.action.as_str())
+        .filter(|action| !action.is_empty())
+        .collect();
     let history = if history.is_empty() {
         "none".to_owned()
     } else {

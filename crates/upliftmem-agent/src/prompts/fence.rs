@@ -37,6 +37,15 @@ pub struct InjectedMemories {
 }
 
 impl InjectedMemories {
+    /// A memory as good as any other, to see how memories are shown.
+    pub(crate) fn example(budget: MemoryBudget) -> Self {
+        let memory = MemoryText {
+            id: upliftmem_core::MemoryId::from_u128(1),
+            text: "!".into(),
+        };
+        Self::new(&[memory], budget)
+    }
+
     /// Fences memories, in this order.
     pub fn new(memories: &[MemoryText], budget: MemoryBudget) -> Self {
         let mut injected = Self::default();

@@ -123,6 +123,58 @@ async fn a_judge_who_says_nothing_makes_no_label() {
 }
 
 #[tokio::test]
+async fn a_judges_thoughts_are_no_verdict() {
+    let thinks = "<think>\n1. The answer names somebody.</think>\n0.25";
+    assert_eq!(judged(&["Oskar", thinks]).await.unwrap(), 0.25);
+    // Asked again, and told apart where no answer comes to an end.
+    let endless = "<think>\n1. The answer";
+    assert_eq!(judged(&["Oskar", endless, endless, "0"]).await.unwrap(), 0.0);
+    let error = judged(&["Oskar", endless]).await.unwrap_err();
+    assert!(matches!(error, ExecutorError::Failed(_)), "{error:?}");
+    assert_eq!(judged(&["Oskar", "1/10"]).await.unwrap(), 0.1);
+}
+
+async fn judged(says: &[&str]) -> Result<f64, ExecutorError> {
+    let (executor, _) = executor(Scripted::lines(says), AnswerScoring::Judge);
+    let execution = executor.execute(&request(task(), &[])).await;
+    execution.map(|execution| execution.performance.get())
+}
+
+#[tokio::test]
+async fn an_answer_that_never_came_is_not_scored() {
+    for scoring in [
+        AnswerScoring::Exact,
+        AnswerScoring::Contains,
+        AnswerScoring::Judge,
+    ] {
+        let model = Scripted::lines(&["<think>Is it Mara Quillon?"]).cut();
+        let (executor, _) = executor(model, scoring);
+        let error = executor.execute(&request(task(), &[])).await.unwrap_err();
+        assert!(
+            matches!(&error, ExecutorError::Failed(problem) if problem.contains("cut off")),
+            "{error:?}"
+        );
+    }
+}
+
+#[test]
+fn a_version_changes_with_what_decides_answers() {
+    let version = |change: &dyn Fn(&mut QuestionSettings)| {
+        let mut settings = QuestionSettings::default();
+        change(&mut settings);
+        QuestionExecutor::new(Arc::new(Scripted::lines(&["x"])), None, settings).version()
+    };
+    let usual = version(&|_| ());
+    assert_eq!(usual, version(&|_| ()));
+    assert_ne!(usual, version(&|settings| settings.sampling.max_tokens += 1));
+    assert_ne!(usual, version(&|settings| settings.budget.total_chars += 1));
+    assert_ne!(
+        usual,
+        version(&|settings| settings.scoring = AnswerScoring::Exact)
+    );
+}
+
+#[tokio::test]
 async fn a_model_that_can_not_go_on_stops_the_run() {
     let gone = Scripted::new(|_| Err(ChatError::Unavailable("no such key".into())));
     let (executor, _) = executor(gone, AnswerScoring::Contains);

@@ -40,6 +40,12 @@ impl Scripted {
         })
     }
 
+    /// Says no more than it may.
+    pub(crate) fn cut(mut self) -> Self {
+        self.finish = Finish::Length;
+        self
+    }
+
     /// Everything that it was ever shown.
     pub(crate) fn read(&self) -> String {
         let asked = self.asked.lock().unwrap();

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use serde_json::json;
 use upliftmem_agent::{
     Execution, ExecutionRequest, Executor, ExecutorError,
-    chat::{ChatModel, ChatRequest, Sampling, spoken},
+    chat::{ChatModel, ChatRequest, Sampling},
     prompts::{ImplementationNote, InjectedMemories, MemoryBudget, PublicTask, code_messages},
 };
 use upliftmem_core::{Cost, Performance, Task, TaskId, TrajectoryStep};
@@ -103,7 +103,7 @@ impl Executor for CodeExecutor {
             },
         };
         let reply = self.model.chat(&asked).await?;
-        let code = solution_of(spoken(&reply.text), &task.entry_point).to_owned();
+        let code = solution_of(reply.said()?, &task.entry_point).to_owned();
         let report = self.tested(code.clone(), task.test.clone()).await?;
         let tokens: usize = notes
             .iter()

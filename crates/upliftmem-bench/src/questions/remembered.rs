@@ -36,6 +36,8 @@ pub struct RealWork {
 /// in common. Only for executors that do not depend on the seed, unless it is [told](Self::by_seed) that this one does.
 pub struct RememberingExecutor {
     inner: Arc<dyn Executor>,
+    /// What was kept of another version of the executor is not its own.
+    version: String,
     is_seeded: bool,
     state: Mutex<State>,
     executions: AtomicU64,
@@ -67,6 +69,7 @@ impl RememberingExecutor {
     /// Remembers what this one does, as long as the process lives.
     pub fn new(inner: Arc<dyn Executor>) -> Self {
         Self {
+            version: inner.version(),
             inner,
             is_seeded: false,
             state: Mutex::default(),
@@ -156,11 +159,19 @@ impl RememberingExecutor {
             .map(|memory| memory.text.as_str())
             .collect();
         let task = &request.task;
-        let mut asked = json!([self.name(), task.context, task.metadata, memories]);
-        if let Some(parts) = asked.as_array_mut().filter(|_| self.is_seeded) {
-            parts.push(json!(request.seed));
+        let mut asked = vec![
+            json!(self.name()),
+            json!(task.context),
+            json!(task.metadata),
+            json!(memories),
+        ];
+        if !self.version.is_empty() {
+            asked.push(json!(self.version));
         }
-        asked.to_string()
+        if self.is_seeded {
+            asked.push(json!(request.seed));
+        }
+        Value::Array(asked).to_string()
     }
 }
 
@@ -172,6 +183,10 @@ impl Executor for RememberingExecutor {
 
     fn steps_max(&self) -> Option<usize> {
         self.inner.steps_max()
+    }
+
+    fn version(&self) -> String {
+        self.version.clone()
     }
 
     async fn execute(&self, request: &ExecutionRequest) -> Result<Execution, ExecutorError> {
@@ -215,12 +230,16 @@ mod tests {
 
     /// Right if there is a memory; counts.
     #[derive(Default)]
-    struct Counting(AtomicU64);
+    struct Counting(AtomicU64, &'static str);
 
     #[async_trait]
     impl Executor for Counting {
         fn name(&self) -> &'static str {
             "counting"
+        }
+
+        fn version(&self) -> String {
+            self.1.to_owned()
         }
 
         async fn execute(&self, request: &ExecutionRequest) -> Result<Execution, ExecutorError> {
@@ -288,6 +307,19 @@ mod tests {
         let third = open(&inner);
         third.execute(&request("Cid", None)).await.unwrap();
         assert_eq!(inner.0.load(Ordering::Relaxed), 4);
+    }
+
+    #[tokio::test]
+    async fn what_another_version_did_is_done_anew() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("answers.jsonl");
+        for (version, done) in [("one prompt", 1), ("another prompt", 1), ("one prompt", 0)] {
+            let inner = Arc::new(Counting(AtomicU64::new(0), version));
+            let executor: Arc<dyn Executor> = inner.clone();
+            let remembering = RememberingExecutor::in_file(executor, &path).unwrap();
+            remembering.execute(&request("Ann", None)).await.unwrap();
+            assert_eq!(inner.0.load(Ordering::Relaxed), done);
+        }
     }
 
     #[test]

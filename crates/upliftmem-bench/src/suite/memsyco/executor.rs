@@ -78,7 +78,7 @@ impl ReplyExecutor {
             ..self.sampling.clone()
         };
         let reply = self.model.chat(&ChatRequest { messages, sampling }).await?;
-        let text = spoken(&reply.text).trim().to_owned();
+        let text = reply.said()?.to_owned();
         let mut usage = reply.usage;
         let mut said = String::new();
         for attempt in 0..JUDGE_ASKED {

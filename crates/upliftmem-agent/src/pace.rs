@@ -6,7 +6,7 @@ use std::{
 };
 
 /// Spreads requests evenly: each takes the next free moment.
-pub(super) struct Pace {
+pub(crate) struct Pace {
     /// Time between two requests.
     gap: Duration,
     next: Mutex<Option<Instant>>,
@@ -14,7 +14,7 @@ pub(super) struct Pace {
 
 impl Pace {
     /// So many a minute; 0 is no limit.
-    pub(super) fn per_minute(requests: u32) -> Self {
+    pub(crate) fn per_minute(requests: u32) -> Self {
         Self {
             gap: Duration::from_secs(60)
                 .checked_div(requests)
@@ -24,7 +24,7 @@ impl Pace {
     }
 
     /// How long a request that comes now must wait for its moment, which is then its own.
-    pub(super) fn wait(&self, now: Instant) -> Duration {
+    pub(crate) fn wait(&self, now: Instant) -> Duration {
         if self.gap.is_zero() {
             return Duration::ZERO;
         }
