@@ -106,8 +106,7 @@ fn pieces(conversation: &str) -> Vec<&str> {
         let turn = within
             .match_indices('\n')
             .map(|(at, _)| at)
-            .filter(|&at| !rest[at + 1..].starts_with(' '))
-            .next_back();
+            .rfind(|&at| !rest[at + 1..].starts_with(' '));
         let cut = turn
             .or_else(|| within.rfind('\n'))
             .filter(|&at| at > 0)
