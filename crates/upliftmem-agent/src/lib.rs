@@ -32,6 +32,7 @@
 
 pub mod chat;
 mod command;
+mod distil;
 mod environment;
 mod executor;
 mod http;
@@ -45,6 +46,7 @@ mod text;
 mod writer;
 
 pub use command::{CommandExecutor, CommandHealth, CommandSettings};
+pub use distil::{Distiller, Said, conversation};
 pub use environment::{Environment, EnvironmentError, Turn, serve_environment};
 pub use executor::{Execution, ExecutionRequest, Executor, ExecutorError, MemoryText};
 pub use http::{HttpExecutor, HttpExecutorSettings};

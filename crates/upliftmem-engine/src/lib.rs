@@ -35,7 +35,8 @@ pub use batches::{Bought, Buyer};
 pub use error::{Error, Result};
 pub use evaluate::{Arm, ArmResult, Detail, Evaluation, evaluate};
 pub use live::{
-    ActiveVersion, Brought, Handed, Live, LiveScope, LiveSettings, Planned, PublishedVersion, Reported, Taken,
+    ActiveVersion, Brought, Distilling, Handed, Live, LiveScope, LiveSettings, Planned, PublishedVersion,
+    Reported, Taken,
 };
 pub use online::{Learnt, OutcomeReport, Outcomes, ReferencePolicy};
 pub use report::{Effect, HelpReport, MemoryEffect, help_report};

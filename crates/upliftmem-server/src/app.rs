@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use upliftmem_engine::Live;
+use upliftmem_engine::{Distilling, Live};
 use upliftmem_store::{ScopeParts, Store};
 
 use crate::{
@@ -35,6 +35,8 @@ pub struct App {
     pub(crate) metrics: Metrics,
     pub(crate) jobs: Jobs,
     pub(crate) upstream: Option<Upstream>,
+    /// What turns conversations into memories, if a model does.
+    pub(crate) distilling: Option<Arc<Distilling>>,
     pub(crate) traces: Option<Traces>,
     pub(crate) in_flight: Arc<tokio::sync::Semaphore>,
 }
@@ -43,6 +45,8 @@ pub struct App {
 pub struct Setup {
     /// What answers.
     pub live: Arc<Live>,
+    /// What turns conversations into memories; without it, `infer` is refused.
+    pub distilling: Option<Arc<Distilling>>,
     /// Limits and habits.
     pub settings: ServerSettings,
     /// Whether requests need a key.
@@ -61,6 +65,7 @@ impl App {
         let settings = setup.settings;
         Arc::new(Self {
             live: setup.live,
+            distilling: setup.distilling,
             authenticated: setup.authenticated,
             default_scope: setup.default_scope,
             keys: KeyCache::default(),
@@ -73,6 +78,11 @@ impl App {
             in_flight: Arc::new(tokio::sync::Semaphore::new(settings.requests_max.max(1))),
             settings,
         })
+    }
+
+    /// What distils conversations, to be run beside the router; [`crate::listen`] does.
+    pub fn distilling(&self) -> Option<Arc<Distilling>> {
+        self.distilling.clone()
     }
 
     pub(crate) fn store(&self) -> &Arc<dyn Store> {

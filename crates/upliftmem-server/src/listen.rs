@@ -89,6 +89,10 @@ pub async fn listen(
 ) -> io::Result<()> {
     let graceful = GracefulShutdown::new();
     let following = tokio::spawn(Arc::clone(&app.live).follow());
+    let distilling = app
+        .distilling
+        .clone()
+        .map(|distilling| tokio::spawn(distilling.run()));
     let permits = Arc::new(Semaphore::new(app.settings.connections_max.max(1)));
     let mut stop = std::pin::pin!(stop);
     loop {
@@ -121,6 +125,10 @@ pub async fn listen(
     }
     drop(listening);
     following.abort();
+    // What it was at is still in the store, and waits for the next start.
+    if let Some(distilling) = distilling {
+        distilling.abort();
+    }
     let began = Instant::now();
     let patience = Duration::from_secs(app.settings.shutdown_seconds);
     if tokio::time::timeout(patience, graceful.shutdown()).await.is_err() {

@@ -9,8 +9,8 @@ use std::{
 
 use anyhow::{Context as _, Result, bail};
 use upliftmem_agent::{
-    ActExecutor, ActSettings, AttachedSettings, AttachedWorlds, CommandExecutor, CommandSettings, Executor,
-    HttpExecutor, HttpExecutorSettings, LlmWriter, QuestionExecutor, QuestionSettings,
+    ActExecutor, ActSettings, AttachedSettings, AttachedWorlds, CommandExecutor, CommandSettings, Distiller,
+    Executor, HttpExecutor, HttpExecutorSettings, LlmWriter, QuestionExecutor, QuestionSettings,
     chat::{ChatModel, LocalChat, LocalSettings, OpenAiChat, OpenAiSettings, ReplyCache, Sampling},
 };
 use upliftmem_bench::{
@@ -241,6 +241,17 @@ impl Context {
         }
         let plan = open_scorer(&self.config, self.output)?;
         Ok(self.scorer.get_or_init(|| plan).clone())
+    }
+
+    /// What distils conversations, if the configuration has a writer.
+    pub(crate) fn distiller(&self) -> Result<Option<Distiller>> {
+        Ok(match self.config.writer.kind {
+            WriterKind::None => None,
+            WriterKind::Llm => Some(Distiller::new(
+                open_chat(&self.config)?,
+                self.config.writer.temperature,
+            )),
+        })
     }
 
     /// Many scopes at once, learning while they are used.

@@ -127,13 +127,20 @@ class AsyncClient:
         messages: Sequence[Json],
         *,
         metadata: Json | None = None,
+        infer: bool = False,
         idempotency_key: str | None = None,
         **scope: Unpack[ScopeParts],
     ) -> tuple[m.Added, ...]:
-        """Adds each message of a conversation but the system's as a memory, as it is."""
+        """Adds each message of a conversation but the system's as a memory, as it is.
+
+        With `infer`, a server with a writer keeps the conversation and answers `queued`; a model writes down in the
+        background what of it is worth knowing.
+        """
         new: dict[str, object] = {"messages": list(messages)}
         if metadata is not None:
             new["metadata"] = metadata
+        if infer:
+            new["infer"] = True
         return await self._send(requests.add(self.scope(**scope), new, idempotency_key))
 
     async def add_many(

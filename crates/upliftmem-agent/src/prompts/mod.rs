@@ -5,6 +5,7 @@
 
 mod act;
 mod code;
+mod distil;
 mod evidence;
 mod fence;
 mod public;
@@ -14,6 +15,7 @@ mod write;
 
 pub use act::{ActStyle, Scene, TakenStep};
 pub use code::{ImplementationNote, code_messages};
+pub use distil::distil_messages;
 pub(crate) use evidence::is_section;
 pub use evidence::without_literals;
 pub use fence::{InjectedMemories, MemoryBudget, plain};

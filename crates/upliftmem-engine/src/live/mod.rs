@@ -4,6 +4,7 @@
 //! its place at once. Scopes that were not used for long are dropped and come back from the store.
 
 mod candidates;
+mod distil;
 mod labels;
 mod probes;
 mod scope;
@@ -21,6 +22,7 @@ use upliftmem_scorer::embedder::Embedder;
 use upliftmem_store::{Scope, Store, Topic};
 
 pub use candidates::Brought;
+pub use distil::Distilling;
 pub use probes::{Handed, Planned};
 pub use scope::{LiveScope, Reported, Taken};
 pub use versions::{ActiveVersion, PublishedVersion};

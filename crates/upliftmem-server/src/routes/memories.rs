@@ -6,8 +6,9 @@ use axum::extract::State;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
+use upliftmem_agent::Said;
 use upliftmem_core::MemoryId;
-use upliftmem_engine::LiveScope;
+use upliftmem_engine::{Distilling, LiveScope};
 use upliftmem_store::{
     ItemStatus, MemoryChange, MemoryFilter, MemoryStatus, NewMemory, Permission, RecallMode, RecallQuery,
     Scope, StoredMemory, Timestamp,
@@ -74,7 +75,8 @@ pub(crate) struct NewItem {
     pub(crate) expires_at: Option<String>,
     /// The memory whose place it takes.
     pub(crate) supersedes: Option<Id>,
-    /// Distilling is not done here: only `false` is accepted.
+    /// Whether a model is to write down what of it is worth knowing, in the background. What was said is kept at once, out
+    /// of recall. Needs a server with a writer.
     pub(crate) infer: Option<bool>,
 }
 
@@ -105,7 +107,7 @@ pub(crate) struct Added {
     pub(crate) memory: String,
     /// `ADD`, or `NONE` if nothing was written.
     pub(crate) event: String,
-    /// `stored`, `duplicate`, `quarantined` or `failed`.
+    /// `stored`, `duplicate`, `quarantined`, `failed`, or `queued` for what is to be distilled.
     pub(crate) status: String,
     /// Why it failed or is quarantined.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -118,11 +120,12 @@ pub(crate) struct AddResponse {
 }
 
 /// The memories of an item, before they are written.
-fn new_memories(live: &LiveScope, caller: &Caller, item: NewItem) -> Result<Vec<NewMemory>> {
-    if item.infer == Some(true) {
+fn new_memories(app: &Shared, live: &LiveScope, caller: &Caller, item: NewItem) -> Result<Vec<NewMemory>> {
+    let distilled = item.infer == Some(true);
+    if distilled && app.distilling.is_none() {
         return Err(ApiError::invalid(
             "infer",
-            "distilling memories from messages is not done by the server; send infer = false",
+            "this server has no model to distil with: start it with [writer] kind = \"llm\" and [chat], or send infer = false",
         ));
     }
     let texts: Vec<(Option<String>, String)> = match (item.text, item.messages) {
@@ -148,11 +151,28 @@ fn new_memories(live: &LiveScope, caller: &Caller, item: NewItem) -> Result<Vec<
         .map(|text| parse_moment("expires_at", &text))
         .transpose()?;
     let supersedes: Option<MemoryId> = item.supersedes.map(|id| id.parse()).transpose()?;
-    if supersedes.is_some() && texts.len() > 1 {
+    if supersedes.is_some() && (texts.len() > 1 || distilled) {
         return Err(ApiError::invalid(
             "supersedes",
-            "one memory takes the place of one; send one text",
+            "one memory takes the place of one; send one text, without infer",
         ));
+    }
+    if distilled {
+        let said: Vec<Said> = texts
+            .into_iter()
+            .map(|(role, text)| Said {
+                role: role.unwrap_or_else(user),
+                text,
+            })
+            .collect();
+        if said.iter().all(|said| said.text.trim().is_empty()) {
+            return Err(ApiError::invalid("messages", "nothing is said in them"));
+        }
+        let mut record = Distilling::record(live.mint_memory(), &said);
+        record.memory.metadata = item.metadata.unwrap_or_default();
+        record.expires_at = expires_at;
+        record.provenance.insert("by".into(), caller.id.as_str().into());
+        return Ok(vec![record]);
     }
     let made = texts.into_iter().map(|(role, text)| {
         let mut new = NewMemory::note(live.mint_memory(), text);
@@ -199,6 +219,12 @@ pub(crate) async fn write(app: &Shared, live: &LiveScope, new: Vec<NewMemory>) -
         let (event, status, id, error) = match result.status {
             ItemStatus::Stored => ("ADD", "stored", result.id, None),
             ItemStatus::Duplicate { of } => ("NONE", "duplicate", of, None),
+            ItemStatus::Quarantined { reason } if Distilling::is_waiting(&reason) => {
+                if let Some(distilling) = &app.distilling {
+                    distilling.soon(live.scope(), result.id);
+                }
+                ("NONE", "queued", result.id, None)
+            }
             ItemStatus::Quarantined { reason } => ("ADD", "quarantined", result.id, Some(reason)),
             ItemStatus::Failed { reason } => ("NONE", "failed", result.id, Some(reason)),
         };
@@ -221,7 +247,7 @@ pub(crate) async fn add_item(
     item: NewItem,
 ) -> Result<AddResponse> {
     let live = app.live.scope(scope).await?;
-    let new = new_memories(&live, caller, item)?;
+    let new = new_memories(app, &live, caller, item)?;
     Ok(AddResponse {
         results: write(app, &live, new).await?,
     })
@@ -245,7 +271,7 @@ async fn add_batch(
     let live = app.live.scope(&scope).await?;
     let mut new = Vec::new();
     for (place, item) in request.memories.into_iter().enumerate() {
-        let made = new_memories(&live, &caller, item).map_err(|mut error| {
+        let made = new_memories(&app, &live, &caller, item).map_err(|mut error| {
             error.message = format!("memories[{place}].{}", error.message);
             error
         })?;

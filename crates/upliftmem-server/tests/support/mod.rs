@@ -10,8 +10,9 @@ use axum::{
 };
 use serde_json::Value;
 use tower::ServiceExt;
+use upliftmem_agent::{Distiller, chat::ChatModel};
 use upliftmem_engine::{
-    Live, LiveSettings, ProbeSettings, ReferencePolicy, RetrievalSettings, UtilitySettings,
+    Distilling, Live, LiveSettings, ProbeSettings, ReferencePolicy, RetrievalSettings, UtilitySettings,
 };
 use upliftmem_scorer::{CompactSettings, embedder::HashEmbedder};
 use upliftmem_server::{App, ServerSettings, Setup, create_key, router};
@@ -28,6 +29,8 @@ pub(crate) struct Server {
 #[derive(Default)]
 pub(crate) struct Wanted {
     pub(crate) authenticated: bool,
+    /// What distils conversations.
+    pub(crate) model: Option<Arc<dyn ChatModel>>,
     pub(crate) settings: ServerSettings,
     pub(crate) place: Option<std::path::PathBuf>,
 }
@@ -60,8 +63,12 @@ pub(crate) async fn server(wanted: Wanted) -> Server {
         Arc::new(HashEmbedder::default()),
         live_settings(),
     );
+    let distilling = wanted
+        .model
+        .map(|model| Distilling::new(Arc::clone(&live), Distiller::new(model, 0.0)));
     let app = App::new(Setup {
         live,
+        distilling,
         settings: wanted.settings,
         authenticated: wanted.authenticated,
         default_scope: Some(ScopeParts {

@@ -5,6 +5,7 @@ use std::{net::IpAddr, sync::Arc};
 use anyhow::{Context as _, Result, bail};
 use clap::{Args, ValueEnum};
 use serde_json::json;
+use upliftmem_engine::Distilling;
 use upliftmem_server::{
     App, AuthMode, ServerSettings, Setup, TlsFiles, ToolChoice, bind, listen, router, serve_stdio,
 };
@@ -83,8 +84,12 @@ pub(crate) fn app(context: &Context, authenticated: bool) -> Result<Arc<App>> {
                 .with_context(|| format!("server.upstream_key_variable: {name} is not set"))?,
         ),
     };
+    let live = context.live()?;
     Ok(App::new(Setup {
-        live: context.live()?,
+        distilling: context
+            .distiller()?
+            .map(|distiller| Distilling::new(Arc::clone(&live), distiller)),
+        live,
         settings,
         authenticated,
         default_scope: Some(context.config.scope.clone()),
