@@ -54,10 +54,15 @@ impl fmt::Debug for Hub {
     }
 }
 
+/// Repetitions where nobody answers: a person without a network is not kept waiting for minutes.
+const NOBODY_RETRIES_MAX: u32 = 2;
+
 /// Why an attempt failed, and whether another may succeed.
 enum Failure {
     Final(String),
     Passing(String),
+    /// Nobody answers at the address; most often there is no network.
+    Nobody(String),
     /// The disk, or a file that is not the published one.
     Given(ModelsError),
 }
@@ -99,17 +104,24 @@ pub(super) fn fetch(
             model,
             file,
         };
-        match request.attempt(path, progress) {
+        let attempted = request.attempt(path, progress);
+        let patience = match attempted {
+            Err(Failure::Nobody(_)) => hub.retries.min(NOBODY_RETRIES_MAX),
+            _ => hub.retries,
+        };
+        match attempted {
             Ok(()) => return Ok(()),
             Err(Failure::Given(error)) => return Err(error),
             Err(Failure::Final(problem)) => return Err(failed(problem)),
-            Err(Failure::Passing(problem)) if attempt >= hub.retries => {
+            Err(Failure::Passing(problem) | Failure::Nobody(problem)) if attempt >= patience => {
                 return Err(failed(format!(
                     "{problem}; gave up after {} attempts. Pull again to go on",
                     attempt + 1
                 )));
             }
-            Err(Failure::Passing(_)) => thread::sleep(backoff.min(Duration::from_secs(60))),
+            Err(Failure::Passing(_) | Failure::Nobody(_)) => {
+                thread::sleep(backoff.min(Duration::from_secs(60)))
+            }
         }
         backoff = backoff.saturating_mul(2);
     }
@@ -190,6 +202,10 @@ impl Transfer<'_> {
         request.call().map_err(|error| match error {
             ureq::Error::BadUri(_) | ureq::Error::Http(_) | ureq::Error::TooManyRedirects => {
                 Failure::Final(error.to_string())
+            }
+            ureq::Error::HostNotFound | ureq::Error::ConnectionFailed => Failure::Nobody(error.to_string()),
+            ureq::Error::Io(ref io) if io.kind() == std::io::ErrorKind::ConnectionRefused => {
+                Failure::Nobody(error.to_string())
             }
             other => Failure::Passing(other.to_string()),
         })

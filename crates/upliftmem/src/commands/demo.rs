@@ -18,6 +18,7 @@ use upliftmem_engine::{
 use super::{
     evaluate::{HeldOut, table},
     questions::{QuestionsArguments, questions},
+    setup::pull_if_missing,
 };
 use crate::{
     config::{Config, ExecutorKind},
@@ -73,6 +74,7 @@ struct Shown {
 
 pub(crate) async fn demo(arguments: DemoArguments, mut config: Config, output: Output) -> Result<()> {
     if arguments.llm {
+        pull_if_missing(&arguments.model, output).await?;
         let small = QuestionsArguments::small(arguments.model, arguments.seed, arguments.out);
         return questions(small, config, output).await;
     }

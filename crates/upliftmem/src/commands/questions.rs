@@ -237,7 +237,7 @@ fn model_of(config: &Config, model: &str, output: Output) -> Result<PathBuf> {
     let file = if here.exists() {
         here
     } else {
-        model_file(config, "--lm", model)?
+        model_file(config, "--model", model)?
     };
     output.note(&format!("reading {}", file.display()));
     Ok(file)

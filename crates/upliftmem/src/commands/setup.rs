@@ -1,6 +1,6 @@
 //! `init`, `config`, `doctor`, `models`, `completions`, `man`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
 use clap::{Args, CommandFactory, Subcommand};
@@ -225,28 +225,55 @@ pub(crate) async fn models(arguments: ModelsArguments, output: Output) -> Result
             output.result(&json!({ "path": path }), || path.display().to_string())
         }
         ModelsCommand::Pull { name } => {
-            let hub = Hub {
-                endpoint: std::env::var("UPLIFTMEM_HUB")
-                    .or_else(|_| std::env::var("HF_ENDPOINT"))
-                    .unwrap_or_else(|_| Hub::default().endpoint),
-                token: std::env::var("HF_TOKEN").ok(),
-                proxy: std::env::var("HTTPS_PROXY").ok(),
-                ..Hub::default()
-            };
-            let bar = output.bar(0, &format!("pulling {name}"));
-            let shown = bar.clone();
-            let work = tokio::task::spawn_blocking(move || {
-                let path = library.pull(&name, &Source::Hub(hub), &mut |progress| {
-                    shown.set_length(progress.total.unwrap_or(progress.done));
-                    shown.set_position(progress.done);
-                })?;
-                anyhow::Ok(path)
-            });
-            let path = work.await??;
-            bar.finish_and_clear();
+            let path = pull(&name, output).await?;
             output.result(&json!({ "path": path }), || path.display().to_string())
         }
     }
+}
+
+/// Gets a model from the hub; says where it is.
+async fn pull(name: &str, output: Output) -> Result<PathBuf> {
+    let hub = Hub {
+        endpoint: std::env::var("UPLIFTMEM_HUB")
+            .or_else(|_| std::env::var("HF_ENDPOINT"))
+            .unwrap_or_else(|_| Hub::default().endpoint),
+        token: std::env::var("HF_TOKEN").ok(),
+        proxy: std::env::var("HTTPS_PROXY").ok(),
+        ..Hub::default()
+    };
+    let bar = output.bar(0, &format!("pulling {name}"));
+    let shown = bar.clone();
+    let name = name.to_owned();
+    let work = tokio::task::spawn_blocking(move || {
+        let path = model_library().pull(&name, &Source::Hub(hub), &mut |progress| {
+            shown.set_length(progress.total.unwrap_or(progress.done));
+            shown.set_position(progress.done);
+        })?;
+        anyhow::Ok(path)
+    });
+    let path = work.await??;
+    bar.finish_and_clear();
+    Ok(path)
+}
+
+/// Gets a chat model that a command needs if it is not here, and says so before: what it is, how large, and what else there is.
+pub(crate) async fn pull_if_missing(name: &str, output: Output) -> Result<()> {
+    let known = CHAT_MODELS.iter().find(|model| model.name == name);
+    let Some(model) =
+        known.filter(|_| !Path::new(name).exists() && !model_library().has(name).unwrap_or(false))
+    else {
+        return Ok(());
+    };
+    output.note(&format!(
+        "{name} is not here yet: downloading {} MB once ({}, {}); --model FILE.gguf takes a file instead",
+        model.bytes / 1_000_000,
+        model.what,
+        model.licence
+    ));
+    pull(name, output)
+        .await
+        .with_context(|| format!("{name} could not be downloaded; give a GGUF file with --model"))?;
+    Ok(())
 }
 
 #[derive(Debug, Args)]

@@ -256,6 +256,23 @@ fn wrong_usage_says_what_to_do() {
 }
 
 #[test]
+fn a_model_that_is_not_here_is_downloaded_only_after_it_was_said() {
+    let directory = tempfile::tempdir().unwrap();
+    let output = upliftmem(directory.path())
+        .args(["demo", "--llm"])
+        .env("UPLIFTMEM_MODELS", directory.path().join("models"))
+        // Nobody listens there.
+        .env("UPLIFTMEM_HUB", "http://127.0.0.1:9")
+        .output()
+        .unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    let (before, after) = said.split_once("could not be downloaded").unwrap();
+    assert!(before.contains("downloading 98 MB once"), "{said}");
+    assert!(after.contains("--model"), "{said}");
+}
+
+#[test]
 fn the_doctor_finds_what_is_wrong() {
     let directory = tempfile::tempdir().unwrap();
     let place = directory.path();
