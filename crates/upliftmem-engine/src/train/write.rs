@@ -196,11 +196,14 @@ impl Running<'_> {
     }
 
     /// What is known of similar tasks: memories, those of tasks of the same type first, and how a task of the same type was
-    /// done.
+    /// done. Of tasks without a type nothing says what is related to them: what is only the most similar of what there is, a
+    /// small model writes down again (docs/results-llm.md).
     async fn related(&self, task: &Task) -> Result<Vec<String>> {
         let trainer = self.trainer;
-        let kind = PublicTask::of(task).kind().map(str::to_owned);
-        let of_kind = |other: &Task| kind.is_some() && PublicTask::of(other).kind() == kind.as_deref();
+        let Some(kind) = PublicTask::of(task).kind().map(str::to_owned) else {
+            return Ok(Vec::new());
+        };
+        let of_kind = |other: &Task| PublicTask::of(other).kind() == Some(kind.as_str());
         let mut settings = trainer.settings.retrieval.clone();
         settings.candidates = COMPARED;
         let mut related = Vec::new();
