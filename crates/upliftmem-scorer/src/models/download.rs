@@ -120,7 +120,7 @@ pub(super) fn fetch(
                 )));
             }
             Err(Failure::Passing(_) | Failure::Nobody(_)) => {
-                thread::sleep(backoff.min(Duration::from_secs(60)))
+                thread::sleep(backoff.min(Duration::from_secs(60)));
             }
         }
         backoff = backoff.saturating_mul(2);
