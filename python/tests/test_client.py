@@ -52,6 +52,9 @@ def test_many_memories_and_pages(client: Client) -> None:
     assert [memory.memory for memory in client.memories()] == [*texts, "With metadata"]
     said = client.add_messages([{"role": "system", "content": "no"}, {"role": "user", "content": "I like tea"}])
     assert [one.memory for one in said] == ["I like tea"]
+    # This server has no writer.
+    with pytest.raises(InvalidRequest, match="infer = false"):
+        client.add_messages([{"role": "user", "content": "I like coffee"}], infer=True)
     older, newer = added[0].id, added[1].id
     assert client.supersede(older, by=newer).superseded_by == newer
     assert [memory.id for memory in client.memories(status="superseded")] == [older]

@@ -60,7 +60,7 @@ class Memory(Scope):
 
 @dataclass(frozen=True, kw_only=True)
 class Added:
-    """What became of one memory: `stored`, `queued`, `duplicate` (of `id`), `quarantined` or `failed`, with the reason."""
+    """What became of one memory: `stored`, `queued`, `duplicate` (of `id`), `quarantined`, or `failed` and why."""
 
     id: str
     memory: str
